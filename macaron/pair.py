@@ -1,0 +1,105 @@
+"""The pair: base + one adapter revision per specialist + one HCP; the thing that is versioned.
+
+A pair is named by its parts alone: the same parts give the same id, on any machine and any day.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from macaron.errors import DigestError
+from macaron.files import check_digest, digest_file, digest_value, read_json
+
+MANIFEST = "manifest.json"
+ADAPTERS = "adapters"
+HCP_FILE = "hcp.toml"
+VERDICT = "verdict.json"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The manifest of one pair."""
+
+    base: str
+    """Digest of the base's weights."""
+    adapters: Mapping[str, str]
+    """Specialist -> adapter revision, the digest of its folder."""
+    hcp: str
+    """Digest of the HCP's values."""
+    parent: str | None
+    """Id of the pair it was made from; None for the ancestor."""
+    generation: int
+    """Depth below the ancestor, which is 0."""
+
+    @property
+    def id(self) -> str:
+        """16 hex characters over base, adapters and HCP."""
+        return digest_value(
+            {"base": self.base, "adapters": dict(self.adapters), "hcp": self.hcp}
+        )[:16]
+
+    def to_json(self) -> dict[str, Any]:
+        """The manifest file's value."""
+        return {"schema": 1, "id": self.id, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], where: str) -> "Pair":
+        """The pair in a manifest.
+
+        Raises:
+            DigestError: a key is missing or unknown, or the id is not that of the parts.
+        """
+        keys = {"schema", "id", "base", "adapters", "hcp", "parent", "generation"}
+        if set(value) != keys or value["schema"] != 1:
+            odd = sorted(keys.symmetric_difference(value)) or [f"schema {value['schema']}"]
+            raise DigestError(f"manifest has the wrong keys: {odd}", where=where)
+        pair = cls(**{k: v for k, v in value.items() if k not in ("schema", "id")})
+        if pair.id != value["id"]:
+            raise DigestError(
+                f"manifest says {value['id']}, its parts make {pair.id}",
+                where=where,
+                mend="restore the folder with `dvc pull`",
+            )
+        return pair
+
+
+def adapter_path(folder: Path, specialist: str) -> Path:
+    """Where a pair's folder keeps one specialist's adapter."""
+    return folder / ADAPTERS / specialist
+
+
+def load_pair(folder: Path) -> Pair:
+    """The pair in a folder, once every adapter in it has the digest the manifest gives.
+
+    The HCP's digest is over its values and is checked by whoever parses it
+    (`macaron.hcp.document.load_hcp`).
+
+    Raises:
+        DigestError: a part is missing or differs.
+    """
+    manifest = folder / MANIFEST
+    if not manifest.exists():
+        raise DigestError(
+            "no such pair", where=str(folder), mend="`macaron pairs list` shows those there are"
+        )
+    pair = Pair.from_json(read_json(manifest), str(manifest))
+    for specialist, revision in pair.adapters.items():
+        check_digest(adapter_path(folder, specialist), revision)
+    return pair
+
+
+def base_digest(folder: Path) -> str:
+    """SHA-256 over a base's weight files (safetensors), by name.
+
+    Raises:
+        DigestError: the folder has no safetensors weights.
+    """
+    weights = sorted(folder.glob("*.safetensors"))
+    if not weights:
+        raise DigestError(
+            "no *.safetensors weights here",
+            where=str(folder),
+            mend="give the folder of a base saved as safetensors",
+        )
+    return digest_value([[w.name, digest_file(w)] for w in weights])

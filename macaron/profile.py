@@ -1,0 +1,85 @@
+"""Profiles: what a base needs to be trained and judged, one TOML file each."""
+
+import tomllib
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from macaron.errors import ConfigError
+
+Document = TypeVar("Document", bound=BaseModel)
+
+
+class Section(BaseModel):
+    """A strict, frozen part of a TOML document."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class LoraConfig(Section):
+    """The shape of every adapter of the profile."""
+
+    rank: int = Field(gt=0)
+    alpha: int = Field(gt=0)
+
+
+class GrpoConfig(Section):
+    """One specialist's reinforcement learning."""
+
+    steps: int = Field(gt=0, description="optimizer steps")
+    prompts: int = Field(gt=0, description="prompts a step")
+    group: int = Field(gt=1, description="responses a prompt; a group of one has no advantage")
+    lr: float = Field(gt=0, description="peak learning rate")
+    warmup: int = Field(ge=0, description="steps of linear warm-up")
+    final_lr: float = Field(ge=0, le=1, description="share of the peak at the last step")
+    clip: float = Field(gt=0, description="probability-ratio clip, +- this")
+    temperature: float = Field(gt=0)
+    max_grad_norm: float = Field(gt=0)
+    routing_batch: int = Field(ge=0, description="labelled turns a step for the router (L0)")
+    experience_batch: int = Field(ge=0, description="corrections and good turns a step")
+    experience_weight: float = Field(ge=0, description="weight of their loss")
+
+
+class Profile(Section):
+    """Everything that differs between a laptop and a cluster."""
+
+    name: str
+    base: str = Field(description="folder of the base model, relative to the project")
+    lora: LoraConfig
+    grpo: GrpoConfig
+    rollouts: int = Field(gt=0, description="champion's on-policy rollouts an environment, a night")
+    sample_batch: int = Field(gt=0, description="responses sampled at once by one worker")
+    dtype: str = "float32"
+
+
+def parse_toml(path: Path, kind: type[Document]) -> Document:
+    """The document in a TOML file.
+
+    Raises:
+        ConfigError: one line naming the file, the field and what is allowed.
+    """
+    try:
+        return kind.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError as error:
+        raise ConfigError("no such file", where=str(path), mend="check the path") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"not TOML: {error}", where=str(path), mend="mend the syntax") from error
+    except ValidationError as error:
+        raise invalid(path, error) from error
+
+
+def invalid(path: Path, error: ValidationError) -> ConfigError:
+    """The first of pydantic's complaints as one line."""
+    first = error.errors()[0]
+    field = ".".join(str(part) for part in first["loc"]) or "document"
+    more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+    found = f", found {first['input']!r:.80}" if first["type"] != "missing" else ""
+    return ConfigError(
+        f"{field}: {first['msg'].lower()}{found}{more}", where=str(path), mend="edit the file"
+    )
+
+
+def load_profile(path: Path) -> Profile:
+    """The profile in a TOML file."""
+    return parse_toml(path, Profile)

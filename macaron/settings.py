@@ -1,0 +1,157 @@
+"""Settings: macaron.toml, overridden by MACARON_* variables; an unknown key is an error.
+
+The project's root is the nearest folder upwards that has a macaron.toml, or MACARON_ROOT.
+"""
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from macaron.errors import ConfigError
+from macaron.profile import Section, invalid
+
+FILE = "macaron.toml"
+
+
+class Stores(Section):
+    """Where records live; relative paths start at the project's root."""
+
+    state: str = Field(".macaron", description="cycles, logs, caches, the local stores below")
+    mlflow: str = Field("", description="MLflow tracking URI; empty: SQLite in the state folder")
+    dvc_remote: str = Field("", description="DVC remote URL; empty: a folder in the state folder")
+    pairs: str = Field("models/pairs", description="folder of the pairs")
+    experience: str = Field("data/experience", description="folder of the Parquet partitions")
+    workspace: str = Field("workspace", description="git worktree that the lineage is kept in")
+
+
+class Budgets(Section):
+    """What a cycle may use."""
+
+    workers: int = Field(0, ge=0, description="processes; 0: one a core")
+    step_timeout: int = Field(3600, gt=0, description="longest training or evaluation, seconds")
+    min_free_disk: int = Field(1024, ge=0, description="MiB that must be free before a cycle")
+
+
+class Settings(BaseSettings):
+    """All settings of one project."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="MACARON_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    profile: str = Field("nano", description="name of a file in models/profiles")
+    contract: str = Field("contracts/v1.toml", description="evaluation contract")
+    hcp: str = Field("contracts/hcp/nano.toml", description="harness of the ancestor pair")
+    model_name: str = Field("macaron", description="registered model in MLflow")
+    stores: Stores = Stores()
+    budgets: Budgets = Budgets()
+    root: Path = Field(Path(), description="project root; found, not set in the file")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Environment over file."""
+        root = init_settings.init_kwargs["root"]  # type: ignore[attr-defined]
+        return (
+            init_settings,
+            env_settings,
+            TomlConfigSettingsSource(settings_cls, Path(root) / FILE),
+        )
+
+    def path(self, relative: str | Path) -> Path:
+        """The absolute path of one that starts at the root."""
+        return self.root / relative
+
+    @cached_property
+    def state(self) -> Path:
+        """Folder of everything that running makes and nobody edits."""
+        return self.path(self.stores.state)
+
+    @cached_property
+    def pairs(self) -> Path:
+        """Folder of the pairs."""
+        return self.path(self.stores.pairs)
+
+    @cached_property
+    def experience(self) -> Path:
+        """Folder of the experience partitions."""
+        return self.path(self.stores.experience)
+
+    @cached_property
+    def mlflow_uri(self) -> str:
+        """Absolute MLflow tracking URI."""
+        return self.stores.mlflow or f"sqlite:///{self.state / 'mlflow' / 'mlflow.db'}"
+
+    @cached_property
+    def dvc_remote(self) -> str:
+        """Absolute DVC remote URL."""
+        return self.stores.dvc_remote or str(self.state / "dvc-remote")
+
+    @cached_property
+    def workers(self) -> int:
+        """Processes to use."""
+        return self.budgets.workers or len(os.sched_getaffinity(0))
+
+
+def find_root(start: Path | None = None) -> Path:
+    """The project's root.
+
+    Raises:
+        ConfigError: there is no macaron.toml here or above.
+    """
+    if named := os.environ.get("MACARON_ROOT"):
+        return Path(named).resolve()
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / FILE).exists():
+            return folder
+    raise ConfigError(f"no {FILE} here or above", where=str(here), mend="cd into the project")
+
+
+def load_settings(root: Path | None = None) -> Settings:
+    """The project's settings.
+
+    Raises:
+        ConfigError: one line naming the file or variable and the field.
+    """
+    found = root or find_root()
+    _check_variables()
+    try:
+        return Settings(root=found)
+    except ValidationError as error:
+        raise invalid(found / FILE, error) from error
+    except ValueError as error:
+        raise ConfigError(f"not TOML: {error}", where=str(found / FILE)) from error
+
+
+# Read by other parts than Settings.
+OTHER_VARIABLES = {"MACARON_ROOT", "MACARON_SLOW", "MACARON_FAULT"}
+
+
+def _check_variables() -> None:
+    """pydantic-settings ignores unknown variables; a misspelt one must not be ignored."""
+    for name in os.environ:
+        if not name.startswith("MACARON_") or name in OTHER_VARIABLES:
+            continue
+        node: Any = Settings.model_fields
+        for part in name.removeprefix("MACARON_").lower().split("__"):
+            field = node.get(part) if isinstance(node, dict) else None
+            if field is None or name == "MACARON_ROOT":
+                raise ConfigError("no such setting", where=name, mend="see `docs/ops.md`")
+            kind = field.annotation
+            node = kind.model_fields if isinstance(kind, type) and issubclass(kind, Section) else {}
