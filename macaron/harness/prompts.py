@@ -1,0 +1,63 @@
+"""Prompts as token ids: the same HCP and conversation give the same ids, in training and serving.
+
+Every conversation is rendered here and nowhere else.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from macaron.errors import ConfigError
+from macaron.hcp.document import HCP
+from macaron.messages import Message
+
+
+def answer_prompt(
+    tokenizer: Any, hcp: HCP, specialist: str, messages: Sequence[Message]
+) -> list[int]:
+    """Prompt of a specialist's answer, its system prompt first.
+
+    Args:
+        tokenizer: a transformers tokenizer with a chat template.
+        hcp: the harness.
+        specialist: key of `hcp.specialists`.
+        messages: the conversation, ending with the turn to answer.
+    """
+    return _render(tokenizer, hcp.specialists[specialist].system, messages)
+
+
+def route_prompt(tokenizer: Any, hcp: HCP, messages: Sequence[Message]) -> list[int]:
+    """Prompt of the route hop; only the last user turn is classified, as quoted data."""
+    last = next(m for m in reversed(messages) if m["role"] == "user")
+    return _render(tokenizer, hcp.router.system, [last])
+
+
+def label_ids(tokenizer: Any, hcp: HCP) -> dict[str, list[int]]:
+    """Specialist -> token ids of its canonical label, with the end of turn."""
+    return {key: answer_ids(tokenizer, s.name) for key, s in hcp.specialists.items()}
+
+
+def answer_ids(tokenizer: Any, text: str) -> list[int]:
+    """Token ids of an answer that exists as text only, with the end of turn.
+
+    Never for text that was sampled: its ids are kept from the sampler.
+    """
+    return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
+
+
+def answer_text(tokenizer: Any, token_ids: Sequence[int]) -> str:
+    """The answer's text, without special tokens."""
+    return str(tokenizer.decode(list(token_ids), skip_special_tokens=True))
+
+
+def _render(tokenizer: Any, system: str, messages: Sequence[Message]) -> list[int]:
+    if not tokenizer.chat_template:
+        raise ConfigError(
+            "the tokenizer has no chat template",
+            where=str(tokenizer.name_or_path),
+            mend="give a base with a chat template",
+        )
+    conversation = [{"role": "system", "content": system}, *messages] if system else [*messages]
+    encoded = tokenizer.apply_chat_template(
+        conversation, add_generation_prompt=True, tokenize=True, return_dict=False
+    )
+    return list(encoded)
