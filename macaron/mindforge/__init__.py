@@ -1,0 +1,1 @@
+"""The loop's stages: each a plain function from verified inputs to artifacts on disk."""
