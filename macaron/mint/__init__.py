@@ -1,0 +1,1 @@
+"""Adapter revisions and the training service that makes them."""
