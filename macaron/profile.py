@@ -2,7 +2,7 @@
 
 import tomllib
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,8 +20,8 @@ class Section(BaseModel):
 class LoraConfig(Section):
     """The shape of every adapter of the profile."""
 
-    rank: int = Field(gt=0)
-    alpha: int = Field(gt=0)
+    rank: int = Field(gt=0, description="rank of the update matrices")
+    alpha: int = Field(gt=0, description="the update is scaled by alpha / rank")
 
 
 class GrpoConfig(Section):
@@ -34,8 +34,8 @@ class GrpoConfig(Section):
     warmup: int = Field(ge=0, description="steps of linear warm-up")
     final_lr: float = Field(ge=0, le=1, description="share of the peak at the last step")
     clip: float = Field(gt=0, description="probability-ratio clip, +- this")
-    temperature: float = Field(gt=0)
-    max_grad_norm: float = Field(gt=0)
+    temperature: float = Field(gt=0, description="of the rollouts trained on")
+    max_grad_norm: float = Field(gt=0, description="gradient norm is clipped to this")
     routing_batch: int = Field(ge=0, description="labelled turns a step for the router (L0)")
     experience_batch: int = Field(ge=0, description="corrections and good turns a step")
     experience_weight: float = Field(ge=0, description="weight of their loss")
@@ -44,13 +44,15 @@ class GrpoConfig(Section):
 class Profile(Section):
     """Everything that differs between a laptop and a cluster."""
 
-    name: str
+    name: str = Field(description="its file's name without .toml")
     base: str = Field(description="folder of the base model, relative to the project")
-    lora: LoraConfig
-    grpo: GrpoConfig
+    lora: LoraConfig = Field(description="the shape of every adapter")
+    grpo: GrpoConfig = Field(description="one specialist's reinforcement learning")
     rollouts: int = Field(gt=0, description="champion's on-policy rollouts an environment, a night")
     sample_batch: int = Field(gt=0, description="responses sampled at once by one worker")
-    dtype: str = "float32"
+    dtype: Literal["float32", "bfloat16"] = Field(
+        "float32", description="of weights and activations, in sampling and training alike"
+    )
 
 
 def parse_toml(path: Path, kind: type[Document]) -> Document:
@@ -69,15 +71,16 @@ def parse_toml(path: Path, kind: type[Document]) -> Document:
         raise invalid(path, error) from error
 
 
-def invalid(path: Path, error: ValidationError) -> ConfigError:
+def invalid(where: str | Path, error: ValidationError, mend: str = "edit the file") -> ConfigError:
     """The first of pydantic's complaints as one line."""
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"]) or "document"
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
+    if first["type"] == "extra_forbidden":
+        return ConfigError(f"{field}: unknown key{more}", where=str(where), mend=mend)
     found = f", found {first['input']!r:.80}" if first["type"] != "missing" else ""
-    return ConfigError(
-        f"{field}: {first['msg'].lower()}{found}{more}", where=str(path), mend="edit the file"
-    )
+    complaint = first["msg"][:1].lower() + first["msg"][1:]
+    return ConfigError(f"{field}: {complaint}{found}{more}", where=str(where), mend=mend)
 
 
 def load_profile(path: Path) -> Profile:

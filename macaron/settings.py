@@ -4,6 +4,7 @@ The project's root is the nearest folder upwards that has a macaron.toml, or MAC
 """
 
 import os
+import tomllib
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
@@ -20,6 +22,8 @@ from macaron.errors import ConfigError
 from macaron.profile import Section, invalid
 
 FILE = "macaron.toml"
+SQLITE = "sqlite:///"
+PREFIX = "MACARON_"
 
 
 class Stores(Section):
@@ -45,16 +49,16 @@ class Settings(BaseSettings):
     """All settings of one project."""
 
     model_config = SettingsConfigDict(
-        env_prefix="MACARON_", env_nested_delimiter="__", extra="forbid", frozen=True
+        env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True
     )
 
     profile: str = Field("nano", description="name of a file in models/profiles")
     contract: str = Field("contracts/v1.toml", description="evaluation contract")
     hcp: str = Field("contracts/hcp/nano.toml", description="harness of the ancestor pair")
     model_name: str = Field("macaron", description="registered model in MLflow")
-    stores: Stores = Stores()
-    budgets: Budgets = Budgets()
-    root: Path = Field(Path(), description="project root; found, not set in the file")
+    stores: Stores = Field(Stores(), description="where records live")
+    budgets: Budgets = Field(Budgets(), description="what a cycle may use")
+    root: Path = Field(Path(), description="project root; MACARON_ROOT or found, never in the file")
 
     @classmethod
     def settings_customise_sources(
@@ -95,17 +99,30 @@ class Settings(BaseSettings):
     @cached_property
     def mlflow_uri(self) -> str:
         """Absolute MLflow tracking URI."""
-        return self.stores.mlflow or f"sqlite:///{self.state / 'mlflow' / 'mlflow.db'}"
+        if not self.stores.mlflow:
+            return f"{SQLITE}{self.state / 'mlflow' / 'mlflow.db'}"
+        if self.stores.mlflow.startswith(SQLITE):
+            return f"{SQLITE}{self.path(self.stores.mlflow.removeprefix(SQLITE))}"
+        return self.stores.mlflow
 
     @cached_property
     def dvc_remote(self) -> str:
         """Absolute DVC remote URL."""
-        return self.stores.dvc_remote or str(self.state / "dvc-remote")
+        if "://" in self.stores.dvc_remote:
+            return self.stores.dvc_remote
+        return str(self.path(self.stores.dvc_remote or self.state / "dvc-remote"))
 
     @cached_property
     def workers(self) -> int:
         """Processes to use."""
-        return self.budgets.workers or len(os.sched_getaffinity(0))
+        return self.budgets.workers or cores()
+
+
+def cores() -> int:
+    """Processors that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def find_root(start: Path | None = None) -> Path:
@@ -115,6 +132,8 @@ def find_root(start: Path | None = None) -> Path:
         ConfigError: there is no macaron.toml here or above.
     """
     if named := os.environ.get("MACARON_ROOT"):
+        if not (Path(named) / FILE).exists():
+            raise ConfigError(f"no {FILE} in {named}", where="MACARON_ROOT", mend="correct it")
         return Path(named).resolve()
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
@@ -130,28 +149,64 @@ def load_settings(root: Path | None = None) -> Settings:
         ConfigError: one line naming the file or variable and the field.
     """
     found = root or find_root()
+    file = found / FILE
     _check_variables()
+    _check_file(file)
     try:
         return Settings(root=found)
     except ValidationError as error:
-        raise invalid(found / FILE, error) from error
-    except ValueError as error:
-        raise ConfigError(f"not TOML: {error}", where=str(found / FILE)) from error
+        raise _located(file, error) from error
+    except SettingsError as error:
+        # Only a variable that holds a whole table is parsed, as JSON.
+        raise ConfigError(
+            "not JSON", where=_variable_in(str(error)), mend="set its keys one by one"
+        ) from error
 
 
 # Read by other parts than Settings.
-OTHER_VARIABLES = {"MACARON_ROOT", "MACARON_SLOW", "MACARON_FAULT"}
+OTHER_VARIABLES = {"MACARON_ROOT", "MACARON_FULL", "MACARON_SLOW", "MACARON_FAULT"}
 
 
 def _check_variables() -> None:
     """pydantic-settings ignores unknown variables; a misspelt one must not be ignored."""
     for name in os.environ:
-        if not name.startswith("MACARON_") or name in OTHER_VARIABLES:
+        if not name.startswith(PREFIX) or name in OTHER_VARIABLES:
             continue
         node: Any = Settings.model_fields
-        for part in name.removeprefix("MACARON_").lower().split("__"):
+        for part in name.removeprefix(PREFIX).lower().split("__"):
             field = node.get(part) if isinstance(node, dict) else None
-            if field is None or name == "MACARON_ROOT":
+            if field is None:
                 raise ConfigError("no such setting", where=name, mend="see `docs/ops.md`")
             kind = field.annotation
             node = kind.model_fields if isinstance(kind, type) and issubclass(kind, Section) else {}
+
+
+def _check_file(file: Path) -> None:
+    """What would be ignored, or would be no ValidationError."""
+    if not file.exists():
+        return
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"not TOML: {error}", where=str(file), mend="mend the syntax") from error
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(file)) from error
+    if "root" in values:
+        raise ConfigError("root: is not set here", where=str(file), mend="set MACARON_ROOT")
+
+
+def _located(file: Path, error: ValidationError) -> ConfigError:
+    """The complaint with the variable it is about, or the file."""
+    parts = [str(part).upper() for part in error.errors()[0]["loc"]]
+    for depth in range(len(parts), 0, -1):
+        name = PREFIX + "__".join(parts[:depth])
+        if name in os.environ:
+            return invalid(name, error, mend="correct the variable")
+    return invalid(file, error)
+
+
+def _variable_in(complaint: str) -> str:
+    """The variable that pydantic-settings names by its field only."""
+    names = [n for n in os.environ if n.startswith(PREFIX)]
+    fields = {n: f'"{n.removeprefix(PREFIX).lower()}"' for n in names}
+    return next((n for n, field in fields.items() if field in complaint), "a MACARON_* variable")

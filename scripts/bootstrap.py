@@ -78,7 +78,9 @@ def _alone() -> Iterator[None]:
 
 def _digests() -> str:
     """What the environment is made from."""
-    parts = [hashlib.sha256((ROOT / n).read_bytes()).hexdigest() for n in (LOCK.name, "pyproject.toml")]
+    parts = [
+        hashlib.sha256((ROOT / n).read_bytes()).hexdigest() for n in (LOCK.name, "pyproject.toml")
+    ]
     return "\n".join(parts) + "\n"
 
 
@@ -93,7 +95,9 @@ def _other_python_wanted() -> bool:
     if not os.environ.get("PYTHON"):
         return False
     have = (VENV / "pyvenv.cfg").read_text() if (VENV / "pyvenv.cfg").exists() else ""
-    return not re.search(rf"^version *= *{sys.version_info[0]}\.{sys.version_info[1]}\b", have, re.M)
+    return not re.search(
+        rf"^version *= *{sys.version_info[0]}\.{sys.version_info[1]}\b", have, re.M
+    )
 
 
 def _install() -> None:
@@ -104,7 +108,10 @@ def _install() -> None:
     STAMP.unlink(missing_ok=True)
     LOG.unlink(missing_ok=True)
     wanted = re.findall(r"^[a-z0-9]\S*==", LOCK.read_text(), re.M)
-    print(f"installing {len(wanted)} packages into .venv (minutes; log in .venv/{LOG.name})", flush=True)
+    print(
+        f"installing {len(wanted)} packages into .venv (minutes; log in .venv/{LOG.name})",
+        flush=True,
+    )
     _pip(["-r", str(LOCK)], len(wanted))
     if resumed:
         _mend_half_installed()
@@ -145,24 +152,31 @@ def _pip(arguments: list[str], total: int) -> None:
     """Runs pip install, its output in the log and a counter on a terminal."""
     command = [str(PYTHON), "-m", "pip", "install", "--progress-bar", "off", *arguments]
     started, collected = time.monotonic(), 0
-    with LOG.open("a") as log, subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        env={**os.environ, **PIP_ENVIRONMENT},
-    ) as pip:
+    with (
+        LOG.open("a") as log,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env={**os.environ, **PIP_ENVIRONMENT},
+        ) as pip,
+    ):
         assert pip.stdout is not None
         for line in pip.stdout:
             log.write(line)
             collected += line.startswith(("Collecting ", "Requirement already satisfied"))
             step = "unpacking" if line.startswith("Installing") else "collected"
-            _show(f"  {min(collected, total)} of {total} {step}, {time.monotonic() - started:.0f} s")
+            _show(
+                f"  {min(collected, total)} of {total} {step}, {time.monotonic() - started:.0f} s"
+            )
     _show("")
     if pip.returncode:
         tail = "".join(LOG.read_text().splitlines(keepends=True)[-15:])
-        raise InstallError(f"{tail}pip failed; all of its output is in {LOG}. The same command tries again")
+        raise InstallError(
+            f"{tail}pip failed; all of its output is in {LOG}. The same command tries again"
+        )
 
 
 def _show(text: str) -> None:

@@ -1,6 +1,7 @@
 """What this machine lacks to install and run Macaron, one line a thing with how to get it.
 
-Standard library only, and nothing is changed: it runs before anything is installed.
+Standard library only, and nothing is changed: it runs before anything is installed. The version
+of Python is checked before it, by bootstrap.sh.
 """
 
 import importlib.util
@@ -24,18 +25,13 @@ def missing(root: Path, installing: bool) -> Iterator[str]:
         installing: whether the environment is still to be made.
     """
     if installing:
-        yield from _python()
+        yield from _venv_module()
         yield from _disk(root)
     yield from _compiler()
     yield from _git(root)
 
 
-def _python() -> Iterator[str]:
-    if sys.version_info < (3, 11):
-        version = ".".join(map(str, sys.version_info[:3]))
-        yield (
-            f"Python 3.11 or newer (found {version}). Name one: PYTHON=/path/to/python3 make improve"
-        )
+def _venv_module() -> Iterator[str]:
     # Debian ships the venv module without ensurepip, which it needs.
     if not all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")):
         yield "Python's venv module. Debian and Ubuntu: apt-get install python3-venv"
