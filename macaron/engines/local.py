@@ -1,0 +1,309 @@
+"""The local engine: any transformers causal LM with several LoRAs on one resident base.
+
+What it samples from is what the learner trains: the same modules, the same arithmetic type.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from macaron.engines import adapters, attention, lora
+from macaron.engines.base import Completion, SampleParams
+from macaron.engines.cache import make_cache, plain_layers
+from macaron.engines.randomness import uniforms
+from macaron.engines.sampler import Tape, choose
+from macaron.errors import ConfigError
+
+COMPACT_BELOW = 0.75
+"""Finished rows leave the cache when the share of rows still going falls below this."""
+
+
+class LocalEngine:
+    """An engine over a resident model. Not for use by two threads at once."""
+
+    def __init__(self, model: Any, pad_id: int, batch: int) -> None:
+        """
+        Args:
+            model: a transformers causal LM, or a PeftModel around one with its adapters loaded.
+            pad_id: any token id; it fills rows and is never seen.
+            batch: the most rows in one forward pass.
+        """
+        self.pad_id, self.batch = pad_id, batch
+        self.model = model
+        self._prepare()
+
+    def _prepare(self) -> None:
+        get_base = getattr(self.model, "get_base_model", None)
+        self.causal = get_base() if get_base else self.model
+        self.model.requires_grad_(False).eval()
+        lora.install(self.model)
+
+    @property
+    def adapters(self) -> set[str]:
+        """Names of the adapters that are loaded."""
+        return adapters.adapter_names(self.model)
+
+    def load(self, revision: str, folder: Path) -> None:
+        """Loads an adapter revision beside the others.
+
+        Raises:
+            ConfigError: the name is taken.
+            DigestError: the adapter doesn't fit the base.
+        """
+        self._free(revision)
+        self.model = adapters.load_adapter(self.model, revision, folder)
+        self._prepare()
+
+    def create(
+        self, adapter: str, rank: int, alpha: int, seed: int, source: str | None = None
+    ) -> None:
+        """Makes an adapter to train: fresh (its effect is zero), or a copy of `source`."""
+        self._free(adapter)
+        self.model = adapters.add_adapter(self.model, adapter, rank, alpha, seed, source)
+        self._prepare()
+
+    def delete(self, adapter: str) -> None:
+        """Forgets an adapter."""
+        self._known(adapter)
+        self.model.delete_adapter(adapter)
+        self._prepare()
+
+    def _free(self, adapter: str) -> None:
+        if adapter in self.adapters:
+            raise ConfigError(
+                f"an adapter is already loaded as {adapter!r}", mend="name it by its revision"
+            )
+
+    def _known(self, adapter: str | None) -> None:
+        if adapter is not None and adapter not in self.adapters:
+            raise ConfigError(
+                f"no adapter {adapter!r} is loaded",
+                where="local engine",
+                mend=f"load it first; there are {sorted(self.adapters) or 'none'}",
+            )
+
+    def set_active(self, adapter: str | None) -> None:
+        """Chooses the adapter of every later forward pass; requires_grad stays as it is."""
+        self._known(adapter)
+        adapters.set_active(self.model, adapter)
+
+    @torch.no_grad()
+    def sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        adapter: str | None,
+        params: SampleParams,
+        n: int = 1,
+        first: int = 0,
+    ) -> list[list[Completion]]:
+        """`n` responses to each prompt, as `Engine.sample`.
+
+        Args:
+            first: index that randomness gives the first prompt, so that a call for a part of the
+                prompts samples what one call for all would.
+        """
+        self.set_active(adapter)
+        done: dict[tuple[int, int], Completion] = {}
+        for chunk in self._chunks(prompts, n):
+            rows = [(p, s) for p, samples in chunk for s in samples]
+            found = self._sample_rows([prompts[p] for p, _ in chunk], chunk, params, first)
+            done.update(zip(rows, found, strict=True))
+        return [[done[p, s] for s in range(n)] for p in range(len(prompts))]
+
+    def _chunks(
+        self, prompts: Sequence[Sequence[int]], n: int
+    ) -> Iterator[list[tuple[int, range]]]:
+        """(prompt, its samples) in batches of at most `self.batch` rows, like lengths together."""
+        chunk: list[tuple[int, range]] = []
+        room = self.batch
+        for prompt in sorted(range(len(prompts)), key=lambda p: len(prompts[p])):
+            sample = 0
+            while sample < n:
+                if room < min(n - sample, self.batch):
+                    yield chunk
+                    chunk, room = [], self.batch
+                taken = min(n - sample, room)
+                chunk.append((prompt, range(sample, sample + taken)))
+                sample, room = sample + taken, room - taken
+        if chunk:
+            yield chunk
+
+    def _sample_rows(
+        self,
+        prompts: Sequence[Sequence[int]],
+        chunk: list[tuple[int, range]],
+        params: SampleParams,
+        first: int,
+    ) -> list[Completion]:
+        """One completion a row; prompts are prefilled once each, then expanded."""
+        counts = torch.tensor([len(samples) for _, samples in chunk])
+        owners = np.repeat([p + first for p, _ in chunk], counts.numpy())
+        samples = np.concatenate([np.asarray(s, dtype=np.int64) for _, s in chunk])
+        uniform = torch.from_numpy(uniforms(params.seed, owners, samples, params.max_tokens))
+        state, logits = _Decode.prefill(self, prompts, params.max_tokens)
+        origin = torch.repeat_interleave(torch.arange(len(prompts)), counts)
+        state.pick(origin)
+        logits = logits[origin]
+        tape = Tape.blank(len(origin), params)
+        rows = np.arange(len(origin))
+        for step in range(params.max_tokens):
+            tokens, logprobs = choose(logits, params.temperature, uniform[rows, step])
+            tape.write(rows, step, tokens, logprobs)
+            going = np.flatnonzero(~tape.stopped[rows])
+            if not len(going) or step + 1 == params.max_tokens:
+                break
+            if len(going) < COMPACT_BELOW * len(rows):
+                rows = rows[going]
+                state.pick(torch.from_numpy(going))
+                tokens = tokens[going]
+            logits = state.forward(tokens[:, None], keep=1)[:, 0]
+        return tape.completions()
+
+    @torch.no_grad()
+    def rank(
+        self,
+        prompts: Sequence[Sequence[int]],
+        options: Sequence[Sequence[int]],
+        adapter: str | None,
+    ) -> list[list[float]]:
+        """log p(option | prompt) summed over the option's tokens, as `Engine.rank`."""
+        if not options or not all(options):
+            raise ConfigError("an option to rank has no token", where="local engine")
+        self.set_active(adapter)
+        ranked: list[list[float]] = [[] for _ in prompts]
+        order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
+        size = max(1, self.batch // len(options))
+        for start in range(0, len(order), size):
+            chunk = order[start : start + size]
+            scores = self._rank_rows([prompts[p] for p in chunk], options)
+            for prompt, row in zip(chunk, scores.tolist(), strict=True):
+                ranked[prompt] = row
+        return ranked
+
+    def _rank_rows(
+        self, prompts: Sequence[Sequence[int]], options: Sequence[Sequence[int]]
+    ) -> Tensor:
+        longest = max(map(len, options))
+        targets, valid = _pad(options, longest, self.pad_id, left=False)
+        state, last = _Decode.prefill(self, prompts, longest)
+        logprobs = torch.log_softmax(last.float(), -1)[:, targets[:, 0]]
+        if longest == 1:
+            return logprobs
+        state.pick(torch.repeat_interleave(torch.arange(len(prompts)), len(options)))
+        logits = state.forward(targets[:, :-1].repeat(len(prompts), 1), keep=longest - 1)
+        later = torch.log_softmax(logits.float(), -1).view(
+            len(prompts), len(options), longest - 1, -1
+        )
+        index = targets[None, :, 1:, None].expand(len(prompts), -1, -1, -1)
+        found = later.gather(-1, index)[..., 0].masked_fill(~valid[None, :, 1:], 0)
+        return logprobs + found.sum(-1)
+
+
+class _Decode:
+    """Rows in the middle of a generation: their cache, masks and positions."""
+
+    def __init__(self, engine: LocalEngine, valid: Tensor, capacity: int) -> None:
+        self.causal = engine.causal
+        self.cache = make_cache(self.causal.config, capacity)
+        self.plain = plain_layers(self.causal.config, capacity)
+        self.valid = torch.ones(len(valid), capacity, dtype=torch.bool)
+        self.valid[:, : valid.shape[1]] = valid
+        self.length = 0
+        self.next_position = torch.zeros(len(valid), 1, dtype=torch.long)
+
+    @classmethod
+    def prefill(
+        cls, engine: LocalEngine, prompts: Sequence[Sequence[int]], more: int
+    ) -> tuple["_Decode", Tensor]:
+        """Reads the prompts; `more` tokens can follow. Also the last logits, [rows, vocabulary]."""
+        if not all(prompts):
+            raise ConfigError("a prompt has no token", where="local engine")
+        width = max(map(len, prompts))
+        ids, valid = _pad(prompts, width, engine.pad_id, left=True)
+        state = cls(engine, valid, width + more)
+        state.next_position -= (~valid).sum(1, keepdim=True)
+        return state, state.forward(ids, keep=1)[:, 0]
+
+    def forward(self, ids: Tensor, keep: int) -> Tensor:
+        """Feeds [rows, tokens]; logits of the last `keep`, [rows, keep, vocabulary]."""
+        count = ids.shape[1]
+        self.length += count
+        seen = self.valid[:, : self.length]
+        mask: Tensor = seen.long()
+        if self.plain:
+            mask = attention.causal_mask(seen, count, self.causal.dtype)
+        positions = self.next_position + torch.arange(count)
+        self.next_position = self.next_position + count
+        return self.causal(  # type: ignore[no-any-return]
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions.clamp(min=0),
+            cache=self.cache,
+            use_cache=True,
+            logits_to_keep=keep,
+        ).logits
+
+    def pick(self, rows: Tensor) -> None:
+        """Row i becomes a copy of the old row rows[i]."""
+        self.cache.reorder_cache(rows)
+        self.valid, self.next_position = self.valid[rows], self.next_position[rows]
+
+
+def _pad(
+    rows: Sequence[Sequence[int]], width: int, pad_id: int, left: bool
+) -> tuple[Tensor, Tensor]:
+    """Token ids and which are real, both [rows, width]."""
+    ids = torch.full((len(rows), width), pad_id)
+    valid = torch.zeros(len(rows), width, dtype=torch.bool)
+    for index, row in enumerate(rows):
+        place = slice(width - len(row), None) if left else slice(0, len(row))
+        ids[index, place] = torch.tensor(row)
+        valid[index, place] = True
+    return ids, valid
+
+
+def load_local(
+    base: Path,
+    revisions: Mapping[str, Path],
+    *,
+    threads: int = 1,
+    batch: int = 128,
+    dtype: str = "float32",
+) -> LocalEngine:
+    """The base in a folder, resident, with adapters by revision.
+
+    Args:
+        base: as saved by transformers, weights in safetensors.
+        revisions: revision -> folder of the adapter.
+        threads: of torch, in this process.
+        batch: the most rows in one forward pass.
+        dtype: "float32" or "bfloat16".
+
+    Raises:
+        ConfigError: the folder holds no causal LM.
+        DigestError: an adapter doesn't fit the base.
+    """
+    from transformers import AutoModelForCausalLM
+
+    torch.set_num_threads(threads)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            str(base),
+            dtype=getattr(torch, dtype),
+            attn_implementation=attention.register(),
+            use_safetensors=True,
+            local_files_only=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"no causal LM in safetensors: {str(error).splitlines()[0]}", where=str(base)
+        ) from error
+    pad = model.config.get_text_config().pad_token_id
+    engine = LocalEngine(model, pad_id=pad or 0, batch=batch)
+    for revision, folder in revisions.items():
+        engine.load(revision, folder)
+    return engine

@@ -1,0 +1,81 @@
+"""Choosing tokens from logits, and keeping what was chosen.
+
+A log-probability is always that of the distribution the token was drawn from, in fp32.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from macaron.engines.base import Completion, SampleParams
+
+
+def choose(logits: Tensor, temperature: float, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Draws a token a row.
+
+    Args:
+        logits: [rows, vocabulary].
+        temperature: 0 takes the likeliest token, and its log-probability is at temperature 1.
+        uniform: float64 in [0, 1), [rows]; unused when greedy.
+
+    Returns:
+        Token ids and log-probabilities, [rows]; a row of NaN gives NaN.
+    """
+    logits = logits.float()
+    if temperature > 0:
+        logprobs = torch.log_softmax(logits / temperature if temperature != 1 else logits, -1)
+        mass = logprobs.exp().cumsum(-1, dtype=torch.float64)
+        place = torch.searchsorted(mass, (uniform * mass[:, -1])[:, None], right=True)
+        tokens = place.clamp_(max=logits.shape[-1] - 1)
+    else:
+        logprobs = torch.log_softmax(logits, -1)
+        tokens = logprobs.argmax(-1, keepdim=True)
+    return tokens[:, 0], logprobs.gather(1, tokens)[:, 0]
+
+
+@dataclass
+class Tape:
+    """The tokens of a batch of rows while they are sampled."""
+
+    params: SampleParams
+    tokens: NDArray[np.int64]
+    """[rows, max_tokens]."""
+    logprobs: NDArray[np.float32]
+    lengths: NDArray[np.int64]
+    stopped: NDArray[np.bool_]
+
+    @classmethod
+    def blank(cls, rows: int, params: SampleParams) -> "Tape":
+        """Nothing sampled yet."""
+        shape = (rows, params.max_tokens)
+        return cls(
+            params,
+            np.zeros(shape, dtype=np.int64),
+            np.zeros(shape, dtype=np.float32),
+            np.zeros(rows, dtype=np.int64),
+            np.zeros(rows, dtype=bool),
+        )
+
+    def write(self, rows: NDArray[np.int64], step: int, tokens: Tensor, logprobs: Tensor) -> None:
+        """Keeps one token of each of these rows, but for those that have stopped."""
+        going = ~self.stopped[rows]
+        kept = rows[going]
+        ids = tokens.numpy()[going]
+        self.tokens[kept, step] = ids
+        self.logprobs[kept, step] = logprobs.numpy()[going]
+        self.lengths[kept] = step + 1
+        self.stopped[kept] = np.isin(ids, self.params.stop_ids)
+
+    def completions(self) -> list[Completion]:
+        """The rows as completions."""
+        return [
+            Completion(
+                self.tokens[row, :length].tolist(),
+                self.logprobs[row, :length].tolist(),
+                "stop" if self.stopped[row] else "length",
+            )
+            for row, length in enumerate(self.lengths)
+        ]
