@@ -1,72 +1,87 @@
-"""The shape of an adapter: which weights a LoRA of one rank on one base has, and nothing else.
+"""The shape of an adapter: which weights a LoRA of one rank on one base has, and its config file.
 
-Every linear layer of the base has an A and a B, the output embedding excepted. Keys are PEFT's.
+Both are taken from the very adapter that the learner trains, built on no memory (torch's meta
+device), so that what is expected and what is trained cannot differ.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from macaron.pair import base_digest
 from macaron.profile import LoraConfig
 
-PREFIX = "base_model.model."
 WEIGHTS = "adapter_model.safetensors"
 CONFIG = "adapter_config.json"
 
+# What PEFT, vLLM and SGLang read; anything else is written only where it is not PEFT's default.
+STATED = (
+    "bias",
+    "fan_in_fan_out",
+    "lora_alpha",
+    "lora_dropout",
+    "modules_to_save",
+    "peft_type",
+    "r",
+    "target_modules",
+    "task_type",
+    "use_dora",
+    "use_rslora",
+)
 
-def adapter_shapes(base: Path, rank: int) -> dict[str, tuple[int, int]]:
-    """Weight key -> shape, in key order: lora_A [rank, in], lora_B [out, rank].
 
-    Args:
-        base: folder of the base; only its config.json is read.
-        rank: of the LoRA.
+@dataclass(frozen=True)
+class Layout:
+    """What an adapter folder of one base and one LoRA shape holds."""
+
+    shapes: dict[str, tuple[int, ...]]
+    """Weight key, as PEFT saves it -> shape, in key order."""
+    config: dict[str, Any]
+    """adapter_config.json: no path of a machine and no version of a library in it."""
+
+
+def adapter_layout(base: Path, lora: LoraConfig) -> Layout:
+    """The layout of every adapter on the base; none of the base's weights is loaded.
+
+    Raises:
+        DigestError: the folder is no base.
     """
-    shapes = {}
-    for name, features_in, features_out in linear_layers(base):
-        shapes[f"{PREFIX}{name}.lora_A.weight"] = (rank, features_in)
-        shapes[f"{PREFIX}{name}.lora_B.weight"] = (features_out, rank)
-    return dict(sorted(shapes.items()))
-
-
-def linear_layers(base: Path) -> list[tuple[str, int, int]]:
-    """(name, in, out) of each linear layer that an adapter covers; no weight is read."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
+    from macaron.engines.adapters import add_adapter, parameters_of
+
+    digest, name = base_digest(base), "layout"
     with torch.device("meta"):
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(base))
-    head = model.get_output_embeddings()
-    return [
-        (name, layer.in_features, layer.out_features)
-        for name, layer in model.named_modules()
-        if isinstance(layer, torch.nn.Linear) and layer is not head
-    ]
+        model: Any = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(base))
+        model = add_adapter(model, name, lora.rank, lora.alpha, seed=0)
+    shapes = {saved_key(k, name): tuple(p.shape) for k, p in parameters_of(model, name).items()}
+    return Layout(dict(sorted(shapes.items())), _config(model, name, digest))
 
 
-def target_modules(shapes: dict[str, tuple[int, int]]) -> list[str]:
-    """Last names of the covered layers, sorted, as PEFT, vLLM and SGLang take them."""
-    return sorted({key.split(".")[-3] for key in shapes})
+def saved_key(parameter: str, adapter: str) -> str:
+    """The key that PEFT saves an adapter's parameter under: its name without the adapter's."""
+    return parameter.replace(f".{adapter}.", ".")
 
 
-def adapter_config(
-    shapes: dict[str, tuple[int, int]], lora: LoraConfig, base_digest: str
-) -> dict[str, Any]:
-    """The value of adapter_config.json: no path of a machine and no version of a library in it.
+def _config(model: Any, name: str, digest: str) -> dict[str, Any]:
+    """PEFT's config without what differs between machines, and with sets in order.
 
     The base is named by its digest; whoever loads the adapter already holds the base.
     """
-    return {
-        "base_model_name_or_path": f"sha256:{base_digest}",
-        "bias": "none",
-        "fan_in_fan_out": False,
-        "inference_mode": True,
-        "init_lora_weights": True,
-        "lora_alpha": lora.alpha,
-        "lora_dropout": 0.0,
-        "modules_to_save": None,
-        "peft_type": "LORA",
-        "r": lora.rank,
-        "target_modules": target_modules(shapes),
-        "task_type": "CAUSAL_LM",
-        "use_dora": False,
-        "use_rslora": False,
-    }
+    from peft import LoraConfig as PeftConfig
+
+    given, default = model.peft_config[name].to_dict(), PeftConfig().to_dict()
+    stated = {k: v for k, v in given.items() if k in STATED or v != default[k]}
+    stated["target_modules"] = _short(model, stated["target_modules"])
+    stated["base_model_name_or_path"] = f"sha256:{digest}"
+    stated["inference_mode"] = True
+    return {k: sorted(v) if isinstance(v, set) else v for k, v in sorted(stated.items())}
+
+
+def _short(model: Any, targets: set[str]) -> set[str]:
+    """Last names instead of full ones, where they choose the same layers."""
+    short = {target.rsplit(".", 1)[-1] for target in targets}
+    chosen = {m for m, _ in model.get_base_model().named_modules() if m.rsplit(".", 1)[-1] in short}
+    covered = {m for m in chosen if any(m == t or m.endswith(f".{t}") for t in targets)}
+    return short if covered == chosen else targets
