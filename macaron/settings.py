@@ -34,6 +34,7 @@ class Stores(Section):
     dvc_remote: str = Field("", description="DVC remote URL; empty: a folder in the state folder")
     pairs: str = Field("models/pairs", description="folder of the pairs")
     experience: str = Field("data/experience", description="folder of the Parquet partitions")
+    inbox: str = Field("data/inbox", description="folder of chat JSONL that each cycle imports")
     workspace: str = Field("workspace", description="git worktree that the lineage is kept in")
 
 

@@ -1,0 +1,1 @@
+"""Prefect tasks: one step of the cycle each, thin over `macaron.mindforge`."""

@@ -1,0 +1,56 @@
+"""The improvement cycle: `python -m flows.improve --parameters JSON`, or a Prefect deployment."""
+
+import argparse
+import json
+import sys
+
+from prefect import flow
+
+from macaron.errors import MacaronError
+from macaron.mindforge.cycle import Options, exclusive
+from macaron.settings import load_settings
+from tasks.begin import begin
+from tasks.collect import collect
+from tasks.curate import curate
+from tasks.evaluate import evaluate
+from tasks.failure import record_failure
+from tasks.judge import judge
+from tasks.promote import promote
+from tasks.report import report
+from tasks.train import train
+from tasks.validate import validate
+from tasks.version import version
+
+EXIT = {"promoted": 0, "rejected": 3}
+
+
+@flow(name="improve", on_failure=[record_failure], on_crashed=[record_failure])
+def improve(options: Options = Options()) -> dict[str, str]:  # noqa: B008
+    """One cycle: the champion's experience in, a judged successor out."""
+    with exclusive(load_settings()):
+        cycle = begin(options)
+        collected = collect(cycle)
+        good = validate(cycle, collected)
+        job = curate(cycle, good)
+        trained = train(cycle, job)
+        evaluated = evaluate(cycle, trained)
+        verdict = judge(cycle, trained, evaluated)
+        record = version(cycle, trained, verdict)
+        promoted = promote(cycle, verdict, record)
+        return report(cycle, collected, good, job, trained, verdict, record, promoted)
+
+
+def main() -> int:
+    """Runs one cycle; 0 promoted, 3 rejected, others are errors."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parameters", default="{}", help="the options, as JSON")
+    options = Options.model_validate(json.loads(parser.parse_args().parameters))
+    try:
+        return EXIT[improve(options)["decision"]]
+    except MacaronError as error:
+        print(f"macaron: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Collect: imported and served turns that no champion has learned from, and fresh rollouts."""
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from macaron.environments.bank import load_bank
+from macaron.environments.base import Task
+from macaron.experience.importer import import_file
+from macaron.experience.log import TurnLog
+from macaron.experience.store import ExperienceStore
+from macaron.files import atomic_path, read_json, write_json
+from macaron.mindforge.artifact import Artifact
+from macaron.mindforge.cycle import Cycle, cycles
+from macaron.mindforge.rollout import Pool, Request, run
+from macaron.pair import MANIFEST
+from macaron.settings import Settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BANK = "data/bank.jsonl"
+
+
+def collect(cycle: Cycle) -> Artifact:
+    """One Parquet of everything the cycle may learn from.
+
+    The facts say how much came from where: `imported`, `quarantined`, `waiting`, `rollouts`.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    settings = cycle.settings()
+    store = ExperienceStore(settings.experience)
+    imports = _import(cycle, store)
+    TurnLog(settings.state / "turns").compact(store)
+    waiting = _waiting(settings, store, cycle.inputs.champion)
+    rollouts = _rollouts(cycle)
+    table = pa.concat_tables([waiting, rollouts]).sort_by("id")
+    out = cycle.dir / "experience" / "collected.parquet"
+    with atomic_path(out) as temporary:
+        pq.write_table(table, temporary)
+    return Artifact.of(out, waiting=waiting.num_rows, rollouts=rollouts.num_rows, **imports)
+
+
+def pool(cycle: Cycle) -> Pool:
+    """How the cycle's rollouts are run."""
+    settings, profile = cycle.settings(), cycle.inputs.profile
+    return Pool(
+        base=cycle.base,
+        dtype=profile.dtype,
+        chunk=profile.sample_batch,
+        workers=settings.workers,
+        timeout=settings.budgets.step_timeout,
+    )
+
+
+def tasks_of(bank: Sequence[Task], environment: str) -> list[Task]:
+    """The bank's tasks of one environment."""
+    return [task for task in bank if task.environment == environment]
+
+
+def _import(cycle: Cycle, store: ExperienceStore) -> dict[str, int]:
+    """Imports the cycle's chat files; importing a file again adds nothing."""
+    folder = cycle.dir / "experience" / "imports"
+    counts = {"imported": 0, "quarantined": 0}
+    for path, digest in cycle.inputs.imports.items():
+        report = import_file(Path(path), store, folder / f"{digest[:16]}.quarantine.jsonl")
+        write_json(folder / f"{digest[:16]}.json", {"file": path, "digest": digest})
+        counts["imported"] += report.rows
+        counts["quarantined"] += report.quarantined
+    return counts
+
+
+def _waiting(settings: Settings, store: ExperienceStore, champion: str) -> "pa.Table":
+    """Served and imported turns that neither the champion nor an ancestor has learned from."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    table = store.read(sources=("served", "import"))
+    learned = pa.array(sorted(_learned(settings, champion)), pa.string())
+    return table.filter(pc.invert(pc.is_in(table["id"], value_set=learned)))
+
+
+def _learned(settings: Settings, champion: str) -> set[str]:
+    import pyarrow.parquet as pq
+
+    family = ancestry(settings.pairs, champion)
+    ids: set[str] = set()
+    for record in cycles(settings):
+        if record["state"] == "promoted" and record["challenger"] in family:
+            used = Path(record["cycle"]["folder"]) / "experience" / "collected.parquet"
+            if used.exists():
+                ids.update(pq.read_table(used, columns=["id"])["id"].to_pylist())
+    return ids
+
+
+def ancestry(pairs: Path, pair: str) -> list[str]:
+    """The pair and its ancestors, youngest first."""
+    chain: list[str] = []
+    current: str | None = pair
+    while current and current not in chain:
+        chain.append(current)
+        manifest: Any = pairs / current / MANIFEST
+        current = read_json(manifest)["parent"] if manifest.exists() else None
+    return chain
+
+
+def _rollouts(cycle: Cycle) -> "pa.Table":
+    """The champion's own answers to tasks of the bank, at the temperature of training."""
+    settings, profile = cycle.settings(), cycle.inputs.profile
+    bank = load_bank(settings.path(BANK))
+    requests = []
+    for environment in sorted({task.environment for task in bank} - {"routing"}):
+        rng = random.Random(cycle.seed("collect", environment))
+        tasks = tasks_of(bank, environment)
+        requests.append(
+            Request(
+                pair=settings.pairs / cycle.inputs.champion,
+                environment=environment,
+                tasks=rng.sample(tasks, min(profile.rollouts, len(tasks))),
+                temperature=profile.grpo.temperature,
+                seed=cycle.seed("rollouts", environment),
+            )
+        )
+    return run(pool(cycle), requests, cycle.dir / "rollouts")
+
+
+def write_jsonl(path: Path, rows: Sequence[Any]) -> Path:
+    """One JSON value a line, written atomically."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(
+            "".join(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows),
+            encoding="utf-8",
+        )
+    return path

@@ -1,0 +1,17 @@
+"""Validate: Great Expectations on the night's experience; bad rows go to quarantine."""
+
+from macaron.mindforge.artifact import Artifact
+from macaron.mindforge.cycle import Cycle
+from tasks.console import Line
+from tasks.step import step
+
+
+@step()
+def validate(line: Line, cycle: Cycle, collected: Artifact) -> Artifact:
+    """The rows that may be learned from, as Parquet."""
+    from macaron.mindforge.validate import validate as run
+
+    line.update("expectations")
+    good = run(cycle, collected)
+    line.summary = f"{good.facts['good']} rows good, {good.facts['quarantined']} quarantined"
+    return good
