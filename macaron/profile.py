@@ -39,6 +39,11 @@ class GrpoConfig(Section):
     routing_batch: int = Field(ge=0, description="labelled turns a step for the router (L0)")
     experience_batch: int = Field(ge=0, description="corrections and good turns a step")
     experience_weight: float = Field(ge=0, description="weight of their loss")
+    pass_tokens: int = Field(
+        1024, gt=0, description="tokens in one forward and backward pass; a whole group at least"
+    )
+    checkpoint_every: int = Field(5, gt=0, description="steps between checkpoints")
+    zero_stage: int = Field(0, ge=0, le=2, description="DeepSpeed ZeRO, over the LoRA's optimizer")
 
 
 class Profile(Section):

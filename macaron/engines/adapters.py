@@ -4,7 +4,7 @@ Choosing an adapter never touches requires_grad (PEFT's own set_adapter does, an
 one adapter moves another).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +113,18 @@ def _plain(name: str, adapter: str) -> str:
     return name.replace(f".{adapter}.", ".")
 
 
+def assign_adapter(model: nn.Module, adapter: str, values: Mapping[str, Tensor]) -> None:
+    """Gives the adapter the values that `adapter_state` gave.
+
+    Raises:
+        DigestError: they aren't exactly those that the adapter has here.
+    """
+    _assign(parameters_of(model, adapter), values, adapter, where=adapter)
+
+
 @torch.no_grad()
 def _assign(
-    parameters: dict[str, nn.Parameter], values: dict[str, Tensor], adapter: str, where: str
+    parameters: dict[str, nn.Parameter], values: Mapping[str, Tensor], adapter: str, where: str
 ) -> None:
     targets = {_plain(name, adapter): p for name, p in parameters.items()}
     shapes = {name: tuple(p.shape) for name, p in targets.items()}

@@ -1,0 +1,167 @@
+"""One optimizer step of one specialist: sample, score, learn.
+
+What it draws depends on (seed, specialist, step) alone. The optimizer steps only after every
+number of the step was found finite.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from macaron.engines.base import SampleParams
+from macaron.engines.local import LocalEngine
+from macaron.engines.randomness import derive
+from macaron.learner import guards
+from macaron.learner.backend import Backend, Updater
+from macaron.learner.batch import (
+    Counts,
+    Rollouts,
+    count,
+    example_trees,
+    normalised,
+    over_ranks,
+    policy_trees,
+)
+from macaron.learner.data import Example, SpecialistData
+from macaron.learner.layout import Layout
+from macaron.learner.loss import step_loss, targets
+from macaron.learner.schedule import learning_rate, share, step_examples, step_prompts
+from macaron.learner.tree import Tree, split
+from macaron.profile import GrpoConfig
+
+ROUTING_WEIGHT = 1.0
+"""Of the routing loss, beside the policy's."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What all steps of one specialist share."""
+
+    engine: LocalEngine
+    adapter: str
+    data: SpecialistData
+    config: GrpoConfig
+    specialist: str
+    seed: int
+    backend: Backend
+    layout: Layout
+    parameters: Sequence[nn.Parameter]
+
+    def run(self, step: int, updater: Updater) -> tuple[Counts, dict[str, Any]]:
+        """One step, counted from 0.
+
+        Returns:
+            The counts of all ranks, and the step's metrics.
+
+        Raises:
+            TrainingError: a number is not finite, or sampler and learner disagree.
+        """
+        where = f"{self.specialist}, step {step + 1}"
+        started = time.perf_counter()
+        indices, first = self._prompts(step)
+        groups = self._sample(step, indices, first)
+        sampled = time.perf_counter()
+        rollouts = self._score(indices, groups, where)
+        scored = time.perf_counter()
+        counts, trees = self._batch(step, rollouts)
+        loss, gap = self._backward(trees, where)
+        lr = learning_rate(self.config, step)
+        norm = updater.step(self._gradients(where, trees), lr)
+        [loss] = self.backend.sum([loss])
+        metrics = {
+            "step": step + 1,
+            "steps": self.config.steps,
+            "reward": counts.reward,
+            "loss": loss,
+            "grad_norm": norm,
+            "lr": lr,
+            "trained_tokens": int(counts.trained_tokens),
+            "example_tokens": int(counts.example_tokens),
+            "routing_tokens": int(counts.routing_tokens),
+            "skipped_groups": int(counts.skipped_groups),
+            "invalid": int(counts.invalid_rewards),
+            "logprob_gap": self.backend.max(gap),
+            "sample_seconds": sampled - started,
+            "score_seconds": scored - sampled,
+            "update_seconds": time.perf_counter() - scored,
+        }
+        return counts, metrics
+
+    def _prompts(self, step: int) -> tuple[list[int], int]:
+        """This rank's prompts, and the place of the first among all ranks'."""
+        indices = step_prompts(self.config, len(self.data.prompts), step)
+        mine = share(len(indices), self.backend.rank, self.backend.size)
+        return [indices[i] for i in mine], mine.start
+
+    def _sample(self, step: int, indices: Sequence[int], first: int) -> list[Any]:
+        params = SampleParams(
+            max_tokens=self.data.max_tokens,
+            temperature=self.config.temperature,
+            seed=derive(self.seed, self.specialist, step),
+            stop_ids=self.data.stop_ids,
+        )
+        prompts = [self.data.prompts[i] for i in indices]
+        return self.engine.sample(prompts, self.adapter, params, self.config.group, first)
+
+    def _score(self, indices: Sequence[int], groups: list[Any], where: str) -> Rollouts:
+        """The groups with their rewards."""
+        logprobs = torch.tensor([p for g in groups for c in g for p in c.logprobs])
+        guards.check_finite(logprobs, "a sampled log-probability", where, indices)
+        n = self.config.group
+        flat = self.data.score(
+            [i for i in indices for _ in range(n)], [c.token_ids for g in groups for c in g]
+        )
+        guards.check_rewards(flat, n * len(indices), where, indices)
+        rewards = [flat[start : start + n] for start in range(0, len(flat), n)]
+        return Rollouts(indices, [self.data.prompts[i] for i in indices], groups, rewards)
+
+    def _batch(self, step: int, rollouts: Rollouts) -> tuple[Counts, list[Tree]]:
+        """The counts of all ranks, and this rank's trees with global weights."""
+        config = self.config
+        policy = policy_trees(rollouts, config.temperature)
+        given = self._given(self.data.examples, config.experience_batch, "examples", step)
+        examples = example_trees(given, config.experience_weight, "an example")
+        labelled = self._given(self.data.routing, config.routing_batch, "routing", step)
+        routing = example_trees(labelled, ROUTING_WEIGHT, "a routed turn")
+        counts = over_ranks(count(rollouts, policy, examples, routing), self.backend.sum)
+        return counts, [
+            *normalised(policy, counts.trained_tokens),
+            *normalised(examples, counts.example_tokens),
+            *normalised(routing, counts.routing_tokens),
+        ]
+
+    def _given(
+        self, items: Sequence[Example], size: int, kind: str, step: int
+    ) -> Sequence[Example]:
+        """This rank's part of the step's given examples."""
+        chosen = step_examples(items, size, derive(self.seed, self.specialist, kind), step)
+        return [chosen[i] for i in share(len(chosen), self.backend.rank, self.backend.size)]
+
+    def _backward(self, trees: Sequence[Tree], where: str) -> tuple[float, float]:
+        """Adds the loss of the trees to the gradients; the loss, and the log-probability gap."""
+        total = gap = 0.0
+        for part in split(trees, self.config.pass_tokens):
+            names = [tree.label for tree in part]
+            logprobs = self.layout.logprobs(self.engine.causal, part)
+            guards.check_finite(logprobs, "a log-probability", where, names)
+            loss, apart = step_loss(logprobs, targets(part), self.config.clip)
+            guards.check_finite(loss.detach(), "the loss", where, names)
+            guards.check_gap(apart, self.engine.causal.dtype, where, names)
+            loss.backward()  # type: ignore[no-untyped-call]
+            total, gap = total + float(loss.detach()), max(gap, apart)
+        return total, gap
+
+    def _gradients(self, where: str, trees: Sequence[Tree]) -> list[Tensor]:
+        """The parameters' gradients, taken away from them; zeros where nothing was trained."""
+        gradients = []
+        for parameter in self.parameters:
+            grad = parameter.grad
+            gradients.append(torch.zeros_like(parameter) if grad is None else grad)
+            parameter.grad = None
+        squares = torch._foreach_norm(gradients)
+        guards.check_finite(torch.stack(squares), "a gradient", where, [t.label for t in trees])
+        return gradients
