@@ -58,6 +58,10 @@ class TrainingError(MacaronError):
     exit_code = 6
 
 
+class NothingTrained(TrainingError):
+    """Every step ran and no token carried a gradient: the adapter is still its parent."""
+
+
 class RegistryError(MacaronError):
     """MLflow, DVC or git could not keep or give a record."""
 
