@@ -58,7 +58,7 @@ class TrainingError(MacaronError):
     exit_code = 6
 
 
-class NothingTrained(TrainingError):
+class NothingTrainedError(TrainingError):
     """Every step ran and no token carried a gradient: the adapter is still its parent."""
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from macaron.engines.adapters import adapter_state, assign_adapter, parameters_of
 from macaron.engines.local import LocalEngine
-from macaron.errors import NothingTrained, TrainingError
+from macaron.errors import NothingTrainedError, TrainingError
 from macaron.files import digest_bytes, digest_value
 from macaron.learner import checkpoint as checkpoints
 from macaron.learner import guards
@@ -181,7 +181,7 @@ def _check_end(training: Training, others: str, totals: Mapping[str, float]) -> 
     for name, parameter in parameters_of(training.engine.model, training.adapter).items():
         guards.check_finite(parameter.detach(), f"weight {name}", where, batch)
     if not sum(totals[k] for k in ("trained_tokens", "example_tokens", "routing_tokens")):
-        raise NothingTrained(
+        raise NothingTrainedError(
             "no token was trained on: every group's rewards are equal or invalid",
             where=where,
             mend="see the rewards of the steps; an environment that never pays cannot teach",
