@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from macaron.errors import ConfigError
 
@@ -76,9 +77,14 @@ def parse_toml(path: Path, kind: type[Document]) -> Document:
         raise invalid(path, error) from error
 
 
+def first_complaint(error: ValidationError) -> ErrorDetails:
+    """The complaint to show: a misspelt key, and not that the right one is missing."""
+    return min(error.errors(), key=lambda complaint: complaint["type"] != "extra_forbidden")
+
+
 def invalid(where: str | Path, error: ValidationError, mend: str = "edit the file") -> ConfigError:
-    """The first of pydantic's complaints as one line."""
-    first = error.errors()[0]
+    """The foremost of pydantic's complaints as one line."""
+    first = first_complaint(error)
     field = ".".join(str(part) for part in first["loc"]) or "document"
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
     if first["type"] == "extra_forbidden":

@@ -19,7 +19,7 @@ from pydantic_settings import (
 )
 
 from macaron.errors import ConfigError
-from macaron.profile import Section, invalid
+from macaron.profile import Section, first_complaint, invalid
 
 FILE = "macaron.toml"
 SQLITE = "sqlite:///"
@@ -198,7 +198,7 @@ def _check_file(file: Path) -> None:
 
 def _located(file: Path, error: ValidationError) -> ConfigError:
     """The complaint with the variable it is about, or the file."""
-    parts = [str(part).upper() for part in error.errors()[0]["loc"]]
+    parts = [str(part).upper() for part in first_complaint(error)["loc"]]
     for depth in range(len(parts), 0, -1):
         name = PREFIX + "__".join(parts[:depth])
         if name in os.environ:

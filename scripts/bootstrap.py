@@ -1,5 +1,7 @@
 """Makes .venv from requirements.lock, or does nothing where it is already so.
 
+`--check` only says what the machine lacks.
+
 The stamp is written last and holds the digests of what was installed, so that its agreement
 means the installation completed. An interrupted one goes on at the next call. Standard library
 only.
@@ -63,16 +65,24 @@ def _main() -> int:
         print(f"missing: {line}", file=sys.stderr)
     if lines:
         return 1
-    if not ready:
+    if not ready and "--check" not in sys.argv:
         _install()
     return 0
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Two commands at once would install over each other."""
+    """Two commands at once would install over each other.
+
+    A pip that outlives us inherits the lock, so that the next call waits for it.
+    """
     with LOCK.open() as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        os.set_inheritable(file.fileno(), True)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("waiting for another installation to end", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

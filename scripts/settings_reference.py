@@ -1,0 +1,59 @@
+"""Writes the settings' reference into docs/ops.md from the settings themselves.
+
+`--check` changes nothing and fails if the page is out of date.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic.fields import FieldInfo
+
+from macaron.profile import Section
+from macaron.settings import PREFIX, Settings
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "ops.md"
+BEGIN = "<!-- settings: made by scripts/settings_reference.py -->\n"
+END = "<!-- end of settings -->\n"
+
+
+def reference() -> str:
+    """The table of all settings, as Markdown."""
+    lines = ["| key | variable | default | what |", "|---|---|---|---|"]
+    lines += _rows(Settings.model_fields, ())
+    return "\n".join(lines) + "\n"
+
+
+def _rows(fields: dict[str, FieldInfo], above: tuple[str, ...]) -> Iterator[str]:
+    for name, field in fields.items():
+        path = (*above, name)
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from _rows(field.annotation.model_fields, path)
+            continue
+        key = "" if path == ("root",) else f"`{'.'.join(path)}`"
+        default = "" if path == ("root",) else f"`{field.default!r}`".replace("'", '"')
+        variable = PREFIX + "__".join(path).upper()
+        yield f"| {key} | `{variable}` | {default} | {field.description} |"
+
+
+def updated(page: str) -> str:
+    """The page with the table between its two markers."""
+    before, rest = page.split(BEGIN)
+    after = rest.split(END)[1]
+    return f"{before}{BEGIN}{reference()}{END}{after}"
+
+
+def main() -> int:
+    """Writes the page, or 1 where --check finds it out of date."""
+    page = PAGE.read_text(encoding="utf-8")
+    if page == updated(page):
+        return 0
+    if "--check" in sys.argv:
+        print(f"{PAGE} is out of date: run python {Path(__file__).name}", file=sys.stderr)
+        return 1
+    PAGE.write_text(updated(page), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
