@@ -35,7 +35,7 @@ def improve(options: Options = Options()) -> dict[str, str]:  # noqa: B008
         trained = train(cycle, job)
         evaluated = evaluate(cycle, trained)
         verdict = judge(cycle, trained, evaluated)
-        record = version(cycle, trained, verdict)
+        record = version(cycle, good, trained, verdict)
         promoted = promote(cycle, verdict, record)
         return report(cycle, collected, good, job, trained, verdict, record, promoted)
 

@@ -1,5 +1,7 @@
 """Evaluate: champion and challenger on sealed items."""
 
+from pathlib import Path
+
 from macaron.mindforge.artifact import Artifact
 from macaron.mindforge.cycle import Cycle
 from tasks.console import Line
@@ -13,6 +15,7 @@ def evaluate(line: Line, cycle: Cycle, trained: Artifact) -> Artifact:
 
     line.update("sealed items under both pairs")
     trained.open()
-    evaluated = run(cycle, trained.facts["challenger"])
+    probes = {revision: Path(path) for revision, path in trained.facts["probes"].items()}
+    evaluated = run(cycle, trained.facts["challenger"], probes)
     line.summary = f"{evaluated.facts['items']} answers to sealed items"
     return evaluated

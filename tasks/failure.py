@@ -1,6 +1,5 @@
 """What a failed cycle leaves behind: a record that says why. The champion is as it was."""
 
-import os
 from typing import Any
 
 from macaron.files import write_json
@@ -9,10 +8,10 @@ from macaron.settings import load_settings
 
 
 def record_failure(flow: Any, run: Any, state: Any) -> None:
-    """Marks this process's cycle as failed; a rerun with the same inputs resumes it."""
+    """Marks the flow run's cycle as failed; a rerun with the same inputs resumes it."""
     settings = load_settings()
     for record in cycles(settings):
-        if record["state"] == "running" and record["pid"] == os.getpid():
+        if record["state"] == "running" and record["run"] == str(run.id):
             error = state.result(raise_on_failure=False)
             record |= {"state": "failed", "error": str(error), "ended": now()}
             write_json(settings.state / "cycles" / record["id"] / FILE, record)

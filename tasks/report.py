@@ -23,8 +23,7 @@ def report(
 
     from macaron.mindforge.report import Night, table, write
 
-    night = Night(
-        cycle, collected, good, job, trained, verdict, record, promoted, progress.seconds)
+    night = Night(cycle, collected, good, job, trained, verdict, record, promoted, progress.seconds)
     with progress.step("report") as line:
         path = write(night)
         create_markdown_artifact(path.read_text(), key="macaron-report", description=cycle.id)

@@ -7,10 +7,12 @@ from tasks.step import step
 
 
 @step(retries=2)
-def version(line: Line, cycle: Cycle, trained: Artifact, verdict: Artifact) -> Artifact:
+def version(
+    line: Line, cycle: Cycle, good: Artifact, trained: Artifact, verdict: Artifact
+) -> Artifact:
     """The record: commit, tag, DVC hash, registered version."""
     from macaron.mindforge.version import version as run
 
-    record = run(cycle, trained, verdict)
+    record = run(cycle, good, trained, verdict)
     line.summary = f"tag {record.facts['tag']}, version {record.facts['version']}"
     return record

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field
+
 from macaron.files import check_digest, digest_file, digest_tree
 from macaron.profile import Section
 
@@ -12,7 +14,7 @@ class Artifact(Section):
 
     path: str
     digest: str
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = Field(default_factory=dict)
     """Small JSON values about it, for the report and the next stage."""
 
     @classmethod

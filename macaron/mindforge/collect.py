@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +45,8 @@ def collect(cycle: Cycle) -> Artifact:
     return Artifact.of(out, waiting=waiting.num_rows, rollouts=rollouts.num_rows, **imports)
 
 
-def pool(cycle: Cycle) -> Pool:
-    """How the cycle's rollouts are run."""
+def pool(cycle: Cycle, probes: Mapping[str, Path] | None = None) -> Pool:
+    """How the cycle's rollouts are run; adapters with a landing proof are held against it."""
     settings, profile = cycle.settings(), cycle.inputs.profile
     return Pool(
         base=cycle.base,
@@ -54,6 +54,7 @@ def pool(cycle: Cycle) -> Pool:
         chunk=profile.sample_batch,
         workers=settings.workers,
         timeout=settings.budgets.step_timeout,
+        probes=probes or {},
     )
 
 

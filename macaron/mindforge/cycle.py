@@ -122,17 +122,24 @@ def cycles(settings: Settings) -> list[dict[str, Any]]:
     return [read_json(path) for path in sorted((settings.state / "cycles").glob(f"*/{FILE}"))]
 
 
-def open_cycle(settings: Settings, inputs: Inputs, fresh: bool = False) -> Cycle:
-    """The unfinished cycle with these inputs, or a new one."""
+def open_cycle(settings: Settings, inputs: Inputs, run: str, fresh: bool = False) -> Cycle:
+    """The unfinished cycle with these inputs, or a new one.
+
+    Args:
+        settings: the project's.
+        inputs: what the cycle is made from.
+        run: id of the Prefect flow run that runs it.
+        fresh: leave an unfinished cycle alone.
+    """
     for record in reversed(cycles(settings)):
         unfinished = record["state"] in ("running", "failed")
         if unfinished and not fresh and record["inputs_digest"] == inputs.digest:
             cycle = Cycle.model_validate(record["cycle"])
-            cycle.update(state="running", error="", pid=os.getpid())
+            cycle.update(state="running", error="", ended="", run=run)
             return cycle
     folder = _new_folder(settings)
     cycle = Cycle(id=folder.name, root=str(settings.root), folder=str(folder), inputs=inputs)
-    write_json(folder / FILE, _record(cycle))
+    write_json(folder / FILE, _record(cycle, run))
     return cycle
 
 
@@ -145,7 +152,7 @@ def _new_folder(settings: Settings) -> Path:
     return folder
 
 
-def _record(cycle: Cycle) -> dict[str, Any]:
+def _record(cycle: Cycle, run: str) -> dict[str, Any]:
     return {
         "id": cycle.id,
         "state": "running",
@@ -155,7 +162,7 @@ def _record(cycle: Cycle) -> dict[str, Any]:
         "challenger": "",
         "error": "",
         "report": "",
-        "pid": os.getpid(),
+        "run": run,
         "inputs_digest": cycle.inputs.digest,
         "cycle": cycle.model_dump(mode="json"),
     }

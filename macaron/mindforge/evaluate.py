@@ -3,6 +3,7 @@
 The items' seed depends on the challenger's digest, so that they do not exist before it does.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def evaluate(cycle: Cycle, challenger: str) -> Artifact:
-    """One Parquet with the trajectory of every sealed item under both pairs."""
+def evaluate(cycle: Cycle, challenger: str, probes: Mapping[str, Path]) -> Artifact:
+    """One Parquet with the trajectory of every sealed item under both pairs.
+
+    Args:
+        cycle: the running cycle.
+        challenger: id of its pair.
+        probes: adapter revision -> file of its landing proof.
+
+    Raises:
+        TrainingError: an adapter that was loaded is not the one that was trained.
+    """
     import pyarrow.parquet as pq
 
     contract, settings = cycle.contract(), cycle.settings()
@@ -32,7 +42,7 @@ def evaluate(cycle: Cycle, challenger: str) -> Artifact:
         for suite, items in sealed_items(contract, cycle.inputs.champion, challenger).items()
         for pair in (cycle.inputs.champion, challenger)
     ]
-    table = run(pool(cycle), requests, cycle.dir / "evaluation")
+    table = run(pool(cycle, probes), requests, cycle.dir / "evaluation")
     out = cycle.dir / "evaluation" / "sealed.parquet"
     with atomic_path(out) as temporary:
         pq.write_table(table, temporary)

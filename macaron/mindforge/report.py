@@ -1,4 +1,4 @@
-"""Report: what a night did, for people: a table, a page, and a plot; every number is a verdict's."""
+"""Report: what a night did, as a table, a page and a plot; every number is a verdict's."""
 
 from dataclasses import dataclass
 from functools import cached_property

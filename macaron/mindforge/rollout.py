@@ -8,8 +8,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,8 @@ class WorkerJob(Section):
     out: str
     """Parquet of trajectories."""
     chunks: tuple[Chunk, ...]
+    probes: dict[str, str]
+    """Adapter revision -> file of its landing proof."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class Pool:
     chunk: int
     workers: int
     timeout: int
+    probes: Mapping[str, Path] = field(default_factory=dict)
+    """Adapter revision -> file of its landing proof, checked by every worker that loads it."""
 
 
 def run(pool: Pool, requests: Sequence[Request], folder: Path) -> "pa.Table":
@@ -106,6 +110,7 @@ def _job(pool: Pool, chunks: Sequence[Chunk], path: Path) -> Path:
         dtype=pool.dtype,
         out=str(path.with_suffix(".parquet")),
         chunks=tuple(chunks),
+        probes={revision: str(path) for revision, path in pool.probes.items()},
     )
     return write_atomic(path, job.model_dump_json(indent=1))
 

@@ -18,6 +18,7 @@ from macaron.environments import environments
 from macaron.environments.base import Task
 from macaron.files import write_atomic
 from macaron.hcp.document import load_hcp
+from macaron.mindforge.begin import ANCESTOR_SEED
 from macaron.mindforge.rollout import Pool, Request, run
 from macaron.mint.revision import identity_adapters
 from macaron.pair import base_digest
@@ -63,7 +64,8 @@ def _answers(tasks: dict[str, list[Task]], seed: int) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         keys = tuple(load_hcp(hcp).specialists)
-        adapters = identity_adapters(base, profile.lora, folder / "adapters", keys)
+        identity_adapters(base, profile.lora, folder / "adapters", keys, ANCESTOR_SEED)
+        adapters = {key: folder / "adapters" / key for key in keys}
         store = PairStore(folder / "pairs")
         pair = store.create(base_digest(base), adapters, hcp, parent=None, generation=0)
         requests = [

@@ -1,4 +1,4 @@
-"""Validate: the contract's gate on experience, and the digests that it must have been made under."""
+"""Validate: the contract's gate on experience, made under the champion's own HCP."""
 
 from typing import TYPE_CHECKING
 

@@ -31,6 +31,7 @@ class Worker:
         from transformers import AutoTokenizer
 
         from macaron.engines.local import load_local
+        from macaron.mint.probe import check_probe, load_probe
 
         self.pairs = {chunk.pair: load_pair(Path(chunk.pair)) for chunk in job.chunks}
         self.hcps = {name: load_hcp(Path(name) / HCP_FILE) for name in self.pairs}
@@ -41,6 +42,8 @@ class Worker:
         }
         self.tokenizer: Any = AutoTokenizer.from_pretrained(job.base)
         self.engine = load_local(Path(job.base), folders, threads=1, dtype=job.dtype)
+        for revision in job.probes.keys() & folders.keys():
+            check_probe(self.engine, revision, load_probe(Path(job.probes[revision])))
 
     def answer(self, chunk: Chunk) -> list[Trajectory]:
         """One trajectory a task."""

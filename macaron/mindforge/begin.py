@@ -1,0 +1,144 @@
+"""Begin: settles a cycle's inputs; makes and records the ancestor where there is no champion."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from macaron.contract.document import load_contract
+from macaron.errors import ConfigError, StorageError
+from macaron.files import digest_file
+from macaron.hcp.document import HCP, load_hcp
+from macaron.mindforge.cycle import Cycle, Inputs, Options, check_base, cycles, open_cycle
+from macaron.mindforge.record import Record, record_pair
+from macaron.mindforge.stores import pair_store, tracking
+from macaron.pair import HCP_FILE, Pair, base_digest
+from macaron.profile import Profile, load_profile
+from macaron.registry.tracking import Tracking
+from macaron.settings import Settings
+
+ANCESTOR_SEED = 0
+"""An ancestor is the same on every machine: its adapters start from this seed, B at zero."""
+
+
+def begin(settings: Settings, options: Options, run: str) -> Cycle:
+    """The unfinished cycle with the same inputs, or a new one.
+
+    Args:
+        settings: the project's.
+        options: what a person chose for this cycle.
+        run: id of the Prefect flow run.
+
+    Raises:
+        ConfigError: a document or the base cannot be used, or the champion has another base or HCP.
+        StorageError: too little disk is free.
+    """
+    _check_disk(settings)
+    profile = load_profile(
+        settings.path(f"models/profiles/{options.profile or settings.profile}.toml")
+    )
+    base = check_base(settings.path(options.base or profile.base))
+    contract = settings.path(options.contract or settings.contract)
+    hcp_file = settings.path(options.hcp or settings.hcp)
+    hcp, digest = load_hcp(hcp_file), base_digest(base)
+    name = model_name(settings, base, settings.path(profile.base))
+    registry = tracking(settings, name)
+    registry.prepare()
+    registry.close_stale_runs()
+    champion = _champion(registry, settings)
+    if champion is None:
+        champion = _ancestor(settings, registry, base, profile, hcp_file, contract)
+    _check_champion(champion, digest, hcp, hcp_file)
+    inputs = Inputs(
+        base=str(base),
+        base_digest=digest,
+        model_name=name,
+        profile=profile,
+        contract=str(contract),
+        contract_digest=load_contract(contract).digest,
+        hcp_digest=champion.hcp,
+        champion=champion.id,
+        attempt=_attempt(settings, champion.id),
+        seed=options.seed,
+        imports=_imports(settings, options),
+    )
+    return open_cycle(settings, inputs, run, options.fresh)
+
+
+def model_name(settings: Settings, base: Path, own: Path) -> str:
+    """A base that is not the profile's own has a registered model of its own."""
+    if base.resolve() == own.resolve():
+        return settings.model_name
+    return f"{settings.model_name}-{base.resolve().name}"
+
+
+def _champion(registry: Tracking, settings: Settings) -> Pair | None:
+    found = registry.champion()
+    return None if found is None else pair_store(settings).get(found.pair_id)
+
+
+def _ancestor(
+    settings: Settings,
+    registry: Tracking,
+    base: Path,
+    profile: Profile,
+    hcp_file: Path,
+    contract: Path,
+) -> Pair:
+    """Generation 0: adapters that change nothing, recorded and promoted as any champion is."""
+    from macaron.mint.revision import identity_adapters
+
+    keys = tuple(load_hcp(hcp_file).specialists)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        identity_adapters(base, profile.lora, folder, keys, ANCESTOR_SEED)
+        adapters = {key: folder / key for key in keys}
+        pair = pair_store(settings).create(
+            base_digest(base), adapters, hcp_file, parent=None, generation=0
+        )
+    made = Record(
+        cycle="ancestor",
+        pair=pair,
+        verdict="ancestor",
+        files=(contract,),
+        params={"seed": ANCESTOR_SEED, "contract": load_contract(contract).digest},
+    )
+    registry.promote(record_pair(settings, registry, made).version)
+    return pair
+
+
+def _check_champion(champion: Pair, digest: str, hcp: HCP, hcp_file: Path) -> None:
+    if champion.base != digest:
+        raise ConfigError(
+            f"champion {champion.id} was made on base {champion.base[:12]}, this is {digest[:12]}",
+            where="base",
+            mend="give that base, or another model_name for this one",
+        )
+    if champion.hcp != hcp.digest:
+        raise ConfigError(
+            f"champion {champion.id} runs under HCP {champion.hcp[:12]}, this is {hcp.digest[:12]}",
+            where=str(hcp_file),
+            mend=f"use the champion's own: models/pairs/{champion.id}/{HCP_FILE}",
+        )
+
+
+def _attempt(settings: Settings, champion: str) -> int:
+    """Cycles that this champion was judged in: each night has a seed of its own."""
+    judged = ("promoted", "rejected")
+    return sum(r["champion"] == champion and r["state"] in judged for r in cycles(settings))
+
+
+def _imports(settings: Settings, options: Options) -> dict[str, str]:
+    inbox = settings.path(settings.stores.inbox)
+    files = [*sorted(inbox.glob("*.jsonl")), *(Path(name) for name in options.experience)]
+    return {str(file): digest_file(file) for file in files}
+
+
+def _check_disk(settings: Settings) -> None:
+    settings.state.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(settings.state).free // 2**20
+    if free < settings.budgets.min_free_disk:
+        raise StorageError(
+            f"{free} MiB free, {settings.budgets.min_free_disk} MiB needed",
+            where=str(settings.state),
+            mend="free space, or lower budgets.min_free_disk",
+        )
