@@ -106,15 +106,23 @@ def gather_adapter(model: Any, name: str) -> dict[str, "Tensor"]:
         return {key: w.detach().to("cpu", copy=True) for key, w in sorted(found.items())}
 
 
-def save_adapter(model: Any, name: str, layout: Layout, folder: Path, rank: int) -> None:
-    """Gathers the named adapter on every rank and writes it on rank 0.
+def save_adapter(model: Any, name: str, layout: Layout, folder: Path, write: bool) -> None:
+    """Gathers the named adapter on every rank and writes it on one, where `write` is set.
 
     Raises:
         TrainingError: nothing was gathered, a weight is not finite, or the file differs.
     """
     weights = gather_adapter(model, name)
-    if rank == 0:
+    if write:
         write_adapter(weights, layout, folder)
+
+
+def keep_parent(parent: Path, folder: Path) -> None:
+    """The parent itself as the revision of a training that had nothing to train on."""
+    with storage_errors(folder), _folder_beside(folder) as temporary:
+        whole = temporary / "adapter"
+        shutil.copytree(parent, whole)
+        _replace(whole, folder)
 
 
 def load_weights(folder: Path) -> dict[str, "Tensor"]:

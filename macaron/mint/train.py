@@ -1,0 +1,42 @@
+"""The training process, one a rank: `python -m macaron.mint.train JOB`, under DeepSpeed's launcher.
+
+What a job has finished is skipped, what it has not goes on from its checkpoint, and either way
+the same bits come out. A fault is one event and an exit code; the champion is never touched.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from macaron.errors import MacaronError
+from macaron.mint.events import Events
+from macaron.mint.job import load_job
+from macaron.mint.leash import follow_leader
+
+
+def run(job_path: Path, events: Events) -> None:
+    """Trains every specialist of the job."""
+    from macaron.mint.trainer import Trainer
+
+    job = load_job(job_path)
+    names = [s.specialist for s in job.specialists]
+    events.emit("start", base=job.base, processes=job.processes, specialists=names)
+    trainer = Trainer.start(job, events)
+    revisions = {s.specialist: trainer.train(s) for s in job.specialists}
+    events.emit("done", revisions=revisions)
+
+
+def main() -> int:
+    """The exit code: 0, or that of the fault."""
+    follow_leader()
+    events = Events(rank=int(os.environ.get("RANK", "0")))
+    try:
+        run(Path(sys.argv[1]), events)
+    except MacaronError as error:
+        events.error(error)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
