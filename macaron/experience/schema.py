@@ -1,18 +1,18 @@
 """Experience: trajectories, one row a turn or rollout, in one Arrow schema."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from macaron.experience.times import parse_time
 from macaron.messages import Message
 
 Source = Literal["served", "rollout", "import"]
 
-_TOOL_CALL = pa.struct(
-    [("id", pa.string()), ("name", pa.string()), ("arguments", pa.string())]
-)
+_TOOL_CALL = pa.struct([("id", pa.string()), ("name", pa.string()), ("arguments", pa.string())])
 _MESSAGE = pa.struct(
     [
         ("role", pa.string()),
@@ -21,8 +21,14 @@ _MESSAGE = pa.struct(
         ("tool_call_id", pa.string()),
     ]
 )
+_TIME = pa.timestamp("us", tz="UTC")
 _FEEDBACK = pa.struct(
-    [("rating", pa.int8()), ("correction", pa.string()), ("outcome", pa.string())]
+    [
+        ("rating", pa.int8()),
+        ("correction", pa.string()),
+        ("outcome", pa.string()),
+        ("at", _TIME),
+    ]
 )
 
 SCHEMA = pa.schema(
@@ -30,7 +36,7 @@ SCHEMA = pa.schema(
         pa.field("id", pa.string(), nullable=False),
         pa.field("session", pa.string(), nullable=False),
         pa.field("source", pa.string(), nullable=False),
-        pa.field("created_at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("created_at", _TIME, nullable=False),
         pa.field("pair", pa.string()),
         pa.field("hcp", pa.string()),
         pa.field("specialist", pa.string(), nullable=False),
@@ -64,6 +70,28 @@ class Feedback:
     """The answer that the user wanted instead."""
     outcome: str | None = None
     """"success" or "failure", where the world told."""
+    at: str | None = None
+    """When it reached us, ISO 8601, UTC; the latest feedback of a turn is the one that counts."""
+
+    @property
+    def given(self) -> bool:
+        """Whether it says anything."""
+        return (self.rating, self.correction, self.outcome) != (None, None, None)
+
+    def updated(self, later: "Feedback") -> "Feedback":
+        """This feedback, overridden by what a later one says; doing so twice is doing it once.
+
+        What changes gets a later time, whatever the clock did, because the latest counts.
+        """
+        said = {
+            name: old if (new := getattr(later, name)) is None else new
+            for name, old in vars(self).items()
+            if name != "at"
+        }
+        moments = [parse_time(at) for at in (self.at, later.at) if at]
+        if self.at and said != {name: getattr(self, name) for name in said}:
+            moments.append(parse_time(self.at) + timedelta(microseconds=1))
+        return Feedback(**said, at=max(moments).isoformat() if moments else None)
 
 
 @dataclass(frozen=True)
@@ -100,5 +128,13 @@ class Trajectory:
     timings_ms: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The row as JSON values."""
+        """The row as JSON values; `from_json` reads it back."""
         return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> "Trajectory":
+        """The row that `to_json` wrote, its sequences as tuples."""
+        sequences = {
+            name: tuple(value[name]) for name in ("messages", "token_ids", "loss_mask", "logprobs")
+        }
+        return cls(**{**value, **sequences, "feedback": Feedback(**value["feedback"])})
