@@ -4,7 +4,7 @@
 
 The stamp is written last and holds the digests of what was installed, so that its agreement
 means the installation completed. An interrupted one goes on at the next call. Standard library
-only.
+only: `macaron.cli.machine` is too.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import check_machine
+from macaron.cli import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -60,7 +60,7 @@ def main() -> int:
 
 def _main() -> int:
     ready = _stamp_agrees()
-    lines = list(check_machine.missing(ROOT, installing=not ready))
+    lines = list(machine.missing(ROOT, installing=not ready))
     for line in lines:
         print(f"missing: {line}", file=sys.stderr)
     if lines:

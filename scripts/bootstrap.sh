@@ -1,14 +1,14 @@
 #!/bin/sh
-# Finds a Python that is new enough, and hands over to scripts/bootstrap.py.
+# Finds a Python that is new enough, and hands over to scripts/bootstrap.py. Arguments: --check.
 # PYTHON names one; otherwise the first that fits is taken.
 set -eu
-here=$(dirname "$0")
+cd "$(dirname "$0")/.."
 
 fits() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
 for python in ${PYTHON:-python3 python3.13 python3.12 python3.11}; do
     if fits "$python"; then
-        exec "$python" -B "$here/bootstrap.py" "$@"
+        exec "$python" -B -m scripts.bootstrap "$@"
     fi
 done
 

@@ -36,13 +36,13 @@ def collect(cycle: Cycle) -> Artifact:
     store = ExperienceStore(settings.experience)
     imports = _import(cycle, store)
     TurnLog(settings.state / "turns").compact(store)
-    waiting = _waiting(settings, store, cycle.inputs.champion)
+    turns = waiting(settings, store, cycle.inputs.champion)
     rollouts = _rollouts(cycle)
-    table = pa.concat_tables([waiting, rollouts]).sort_by("id")
+    table = pa.concat_tables([turns, rollouts]).sort_by("id")
     out = cycle.dir / "experience" / "collected.parquet"
     with atomic_path(out) as temporary:
         pq.write_table(table, temporary)
-    return Artifact.of(out, waiting=waiting.num_rows, rollouts=rollouts.num_rows, **imports)
+    return Artifact.of(out, waiting=turns.num_rows, rollouts=rollouts.num_rows, **imports)
 
 
 def pool(cycle: Cycle, probes: Mapping[str, Path] | None = None) -> Pool:
@@ -75,7 +75,7 @@ def _import(cycle: Cycle, store: ExperienceStore) -> dict[str, int]:
     return counts
 
 
-def _waiting(settings: Settings, store: ExperienceStore, champion: str) -> "pa.Table":
+def waiting(settings: Settings, store: ExperienceStore, champion: str) -> "pa.Table":
     """Served and imported turns that neither the champion nor an ancestor has learned from."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -1,0 +1,1 @@
+"""What is run in a checkout and not shipped: the environment, the lock, the docs' tables."""
