@@ -97,5 +97,5 @@ def _lines(path: str) -> list[tuple[dict[str, Any], str]]:
 def _read(reader: Any, value: Any, where: str) -> Any:
     try:
         return reader(value)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"unreadable line: {error!r}", where=where) from error

@@ -6,6 +6,7 @@ g++ at the first run on a machine, for nothing that a training of LoRAs needs.
 
 import importlib
 import sys
+from typing import Any
 
 
 def import_deepspeed() -> None:
@@ -20,7 +21,7 @@ def import_deepspeed() -> None:
         # None makes `import mlflow` fail, which the autotuner allows for.
         sys.modules["mlflow"] = None  # type: ignore[assignment]
     try:
-        ops = importlib.import_module("deepspeed.ops")
+        ops: Any = importlib.import_module("deepspeed.ops")
     finally:
         if absent:
             del sys.modules["mlflow"]

@@ -6,6 +6,7 @@ the same bits come out. A fault is one event and an exit code; the champion is n
 
 import os
 import sys
+import traceback
 from pathlib import Path
 
 from macaron.errors import MacaronError
@@ -33,6 +34,8 @@ def main() -> int:
     try:
         run(Path(sys.argv[1]), events)
     except MacaronError as error:
+        # The event has the one line; where it came from goes to the log.
+        traceback.print_exc()
         events.error(error)
         return error.exit_code
     return 0

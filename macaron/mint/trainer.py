@@ -7,8 +7,6 @@ Every rank takes the same decisions, since each takes them from the same files.
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,25 +80,19 @@ class Trainer:
             of=len(names),
             resumed=checkpoint.exists(),
         )
-        with self._adapters(specialist) as parent:
-            result = self._train(specialist, parent, checkpoint)
+        result = self._train(specialist, self._load(specialist), checkpoint)
         self.events.emit(
             "landed", **result.model_dump(include={"specialist", "revision", "moved", "seconds"})
         )
         return result.revision
 
-    @contextmanager
-    def _adapters(self, specialist: SpecialistJob) -> Iterator[str]:
-        """The parent and a copy to train, on the engine; the parent's name there."""
+    def _load(self, specialist: SpecialistJob) -> str:
+        """Puts the parent and a copy to train on the engine; the parent's name there."""
         key, lora = specialist.specialist, self.job.lora
         parent = f"{key}-parent"
         self.engine.load(parent, specialist.parent.checked())
         self.engine.create(key, lora.rank, lora.alpha, seed=0, source=parent)
-        try:
-            yield parent
-        finally:
-            self.engine.delete(key)
-            self.engine.delete(parent)
+        return parent
 
     def _train(self, specialist: SpecialistJob, parent: str, checkpoint: Path) -> Result:
         key, started = specialist.specialist, time.perf_counter()
