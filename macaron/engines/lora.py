@@ -6,7 +6,7 @@ PEFT than plain LoRA keep PEFT's own pass.
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -46,12 +46,12 @@ def _forward(layer: Any, x: Tensor) -> Tensor:
     rows = x.reshape(-1, x.shape[-1])
     scale = layer.scaling[active]
     if torch.is_grad_enabled():
-        y = _LoraLinear.apply(rows, base.weight, a, b, scale)
+        y = _LoraLinear.apply(rows, base.weight, a, b, scale)  # type: ignore[no-untyped-call]
     else:
         y = torch.addmm(rows @ base.weight.t(), rows @ a.t(), b.t(), alpha=scale)
     if base.bias is not None:
         y = y + base.bias
-    return y.view(*x.shape[:-1], -1)
+    return cast(Tensor, y.view(*x.shape[:-1], -1))
 
 
 def install(model: nn.Module) -> int:

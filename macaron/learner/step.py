@@ -68,9 +68,9 @@ class Training:
         rollouts = self._score(indices, groups, where)
         scored = time.perf_counter()
         counts, trees = self._batch(step, rollouts)
-        loss, gap = self._backward(trees, where)
+        loss, gap, gradients = self._learn(trees, where)
         lr = learning_rate(self.config, step)
-        norm = updater.step(self._gradients(where, trees), lr)
+        norm = updater.step(gradients, lr)
         [loss] = self.backend.sum([loss])
         metrics = {
             "step": step + 1,
@@ -141,9 +141,10 @@ class Training:
         chosen = step_examples(items, size, derive(self.seed, self.specialist, kind), step)
         return [chosen[i] for i in share(len(chosen), self.backend.rank, self.backend.size)]
 
-    def _backward(self, trees: Sequence[Tree], where: str) -> tuple[float, float]:
-        """Adds the loss of the trees to the gradients; the loss, and the log-probability gap."""
+    def _learn(self, trees: Sequence[Tree], where: str) -> tuple[float, float, list[Tensor]]:
+        """The trees' loss, the log-probability gap, and the gradients; all of this rank only."""
         total = gap = 0.0
+        gradients = [torch.zeros_like(p) for p in self.parameters]
         for part in split(trees, self.config.pass_tokens):
             names = [tree.label for tree in part]
             logprobs = self.layout.logprobs(self.engine.causal, part)
@@ -151,17 +152,10 @@ class Training:
             loss, apart = step_loss(logprobs, targets(part), self.config.clip)
             guards.check_finite(loss.detach(), "the loss", where, names)
             guards.check_gap(apart, self.engine.causal.dtype, where, names)
-            loss.backward()  # type: ignore[no-untyped-call]
+            # Not loss.backward(): gradients that accumulate on a parameter wake ZeRO's hooks.
+            found = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+            torch._foreach_add_(gradients, found)
             total, gap = total + float(loss.detach()), max(gap, apart)
-        return total, gap
-
-    def _gradients(self, where: str, trees: Sequence[Tree]) -> list[Tensor]:
-        """The parameters' gradients, taken away from them; zeros where nothing was trained."""
-        gradients = []
-        for parameter in self.parameters:
-            grad = parameter.grad
-            gradients.append(torch.zeros_like(parameter) if grad is None else grad)
-            parameter.grad = None
-        squares = torch._foreach_norm(gradients)
-        guards.check_finite(torch.stack(squares), "a gradient", where, [t.label for t in trees])
-        return gradients
+        norms = torch.stack(torch._foreach_norm(gradients))
+        guards.check_finite(norms, "a gradient", where, [tree.label for tree in trees])
+        return total, gap, gradients

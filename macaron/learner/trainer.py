@@ -83,7 +83,6 @@ def train_specialist(
     finally:
         for parameter in parameters:
             parameter.requires_grad_(False)
-            parameter.grad = None
     _check_end(training, others, progress.totals)
     return _summary(config.steps, progress.totals)
 
