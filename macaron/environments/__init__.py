@@ -1,0 +1,43 @@
+"""Environments by name, and verification of mixed tasks; importing this loads nothing heavy."""
+
+from collections.abc import Sequence
+from functools import cache
+
+from macaron.environments.agent import Agent
+from macaron.environments.base import Environment, Score, Task
+from macaron.environments.chat import Chat
+from macaron.environments.coding import Coding
+from macaron.environments.genui import GenUI
+from macaron.environments.routing import Routing
+from macaron.errors import ConfigError
+
+
+@cache
+def environments() -> dict[str, Environment]:
+    """Name -> environment, of all that are shipped."""
+    made: tuple[Environment, ...] = (Chat(), Agent(), Coding(), GenUI(), Routing())
+    return {environment.name: environment for environment in made}
+
+
+def environment(name: str) -> Environment:
+    """The environment of that name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    known = environments()
+    if name not in known:
+        raise ConfigError(f"no environment {name!r}", mend=f"there are {', '.join(known)}")
+    return known[name]
+
+
+def verify(tasks: Sequence[Task], answers: Sequence[str]) -> list[Score]:
+    """One score per (task, answer), whatever mixture of environments the tasks are from."""
+    groups: dict[str, list[int]] = {}
+    for i, (task, _) in enumerate(zip(tasks, answers, strict=True)):
+        groups.setdefault(task.environment, []).append(i)
+    scores: dict[int, Score] = {}
+    for name, indices in groups.items():
+        found = environment(name).verify([tasks[i] for i in indices], [answers[i] for i in indices])
+        scores.update(zip(indices, found, strict=True))
+    return [scores[i] for i in range(len(tasks))]

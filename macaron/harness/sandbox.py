@@ -1,0 +1,196 @@
+"""Runs model-written code in its own process; the host survives whatever the code does.
+
+No reward is computed in here or in the sandbox: results are raw outputs, judged by the caller. A
+fault of the sandbox itself is the outcome `invalid`, never a wrong answer.
+"""
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+WORKER = Path(__file__).with_name("sandbox_worker.py")
+
+Outcome = Literal["ok", "error", "timeout", "memory", "killed", "output", "invalid"]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one job may use."""
+
+    cpu_s: int = 1
+    """Processor time, whole seconds."""
+    wall_s: float = 3.0
+    """Wall-clock time, seconds; above `cpu_s`, so that a busy machine fails no honest job."""
+    memory_bytes: int = 256 << 20
+    """Address space."""
+    output_chars: int = 10_000
+    """Printed text, over all runs of the job."""
+    result_bytes: int = 200_000
+    """Everything a job gives back."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Code and what to run it on."""
+
+    code: str
+    prelude: str = ""
+    """Code of ours that runs first, with `DATA` set to the datum."""
+    call: str = ""
+    """A function to call on each datum; without it, the code runs anew for each datum."""
+    data: tuple[Any, ...] = (None,)
+    """JSON values; one output each."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a job."""
+
+    outcome: Outcome
+    outputs: tuple[Any, ...] = ()
+    """For each datum what was printed, or what the function returned; up to the first fault."""
+    error: str = ""
+    """The exception's text, or why the result is invalid."""
+
+
+class WorkerDied(Exception):
+    """The fork server ended or did not answer; whoever sent it a job starts another."""
+
+
+class Sandbox:
+    """A fork server and its restarts. Use as a context manager, or call `close`."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or Limits()
+        self._lock = threading.Lock()
+        self._worker: _Worker | None = None
+
+    def __enter__(self) -> "Sandbox":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the fork server and all that it runs."""
+        if self._worker is not None:
+            self._worker.close()
+            self._worker = None
+
+    def level(self) -> tuple[str, ...]:
+        """Names of the isolation that is active here, such as "seccomp" and "namespaces"."""
+        with self._lock:
+            return self._running().level
+
+    def run(self, jobs: Sequence[Job]) -> list[Result]:
+        """One result a job, in order; identical jobs run once."""
+        lines = [json.dumps(asdict(job)) for job in jobs]
+        with self._lock:
+            results = {line: self._run(line) for line in dict.fromkeys(lines)}
+        return [results[line] for line in lines]
+
+    def _running(self) -> "_Worker":
+        if self._worker is None:
+            self._worker = _Worker(self.limits)
+        return self._worker
+
+    def _run(self, line: str) -> Result:
+        reason = ""
+        for _ in range(2):
+            try:
+                return self._running().ask(line)
+            except WorkerDied as error:
+                reason = str(error)
+                self.close()
+        return Result("invalid", error=f"sandbox: {reason}")
+
+
+class _Worker:
+    """One fork server process."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._folder = tempfile.mkdtemp(prefix="sandbox-")
+        Path(self._folder).chmod(0o755)
+        self._answer_s = limits.wall_s + 20
+        self._buffer = b""
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-B", str(WORKER), json.dumps(asdict(limits))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            cwd=self._folder,
+            env={},
+            start_new_session=True,
+        )
+        try:
+            self.level: tuple[str, ...] = tuple(json.loads(self._read()))
+        except WorkerDied:
+            self.close()
+            raise
+
+    def ask(self, line: str) -> Result:
+        """The worker's result for a job.
+
+        Raises:
+            WorkerDied: it ended, answered nonsense or did not answer in time.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError as error:
+            raise WorkerDied("the worker has ended") from error
+        try:
+            found = json.loads(self._read())
+        except (ValueError, RecursionError) as error:
+            raise WorkerDied("the worker's answer is not JSON") from error
+        return Result(found["outcome"], tuple(found["outputs"]), found["error"])
+
+    def _read(self) -> bytes:
+        assert self._process.stdout is not None
+        pipe, deadline = self._process.stdout.fileno(), time.monotonic() + self._answer_s
+        while b"\n" not in self._buffer:
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+                raise WorkerDied(f"no answer in {self._answer_s:.0f} s")
+            chunk = os.read(pipe, 65536)
+            if not chunk:
+                raise WorkerDied("the worker has ended")
+            self._buffer += chunk
+        line, self._buffer = self._buffer.split(b"\n", 1)
+        return line
+
+    def close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with contextlib.suppress(OSError):
+                pipe.close()
+        self._process.kill()
+        self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def shared_sandbox() -> Sandbox:
+    """This process's own sandbox, started at first use; a forked process gets another."""
+    return _sandbox_of(os.getpid())
+
+
+@cache
+def _sandbox_of(_pid: int) -> Sandbox:
+    import atexit
+
+    sandbox = Sandbox()
+    atexit.register(sandbox.close)
+    return sandbox
