@@ -1,6 +1,7 @@
 """Runs a flow of the project as a process of its own: the library never imports flows.
 
-Whatever way this process ends, no process of the flow's stays behind.
+The flow dies with this process, however that dies; where it ends by itself, so does everything
+that the flow started.
 """
 
 import os

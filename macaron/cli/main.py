@@ -60,3 +60,7 @@ def _usage(error: Exception) -> int:
         command = context.command_path if context else "macaron"
         print(f"macaron: {message} (see `{command} --help`)", file=sys.stderr)
     return 2
+
+
+if __name__ == "__main__":
+    main()

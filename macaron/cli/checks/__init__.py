@@ -1,0 +1,1 @@
+"""What `macaron doctor` checks, by where a fault would lie. A check changes nothing."""

@@ -1,0 +1,115 @@
+"""The parts that a cycle uses: stores, Prefect, the sandbox, the lock, telemetry."""
+
+import os
+import sqlite3
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from macaron.cli.checks.check import Check, fail, guarded, ok, warn
+from macaron.cli.environment import TELEMETRY, cycle_environment
+from macaron.cli.project import database, running
+from macaron.settings import Settings
+
+TIMEOUT = 3.0
+"""Seconds that a service has to answer."""
+
+
+def checks(settings: Settings) -> Iterator[Check]:
+    """Each part, without starting or making any."""
+    yield _mlflow(settings)
+    yield from guarded("dvc", lambda: _dvc(settings))
+    yield _prefect(settings)
+    yield _sandbox()
+    yield _lock(settings)
+    environment = cycle_environment(settings.state)
+    wrong = [name for name, value in TELEMETRY.items() if environment[name] != value]
+    yield fail("telemetry", f"on: {wrong}") if wrong else ok("telemetry", "off in every cycle")
+
+
+def _mlflow(settings: Settings) -> Check:
+    uri, file = settings.mlflow_uri, database(settings)
+    if uri.startswith(("http://", "https://")):
+        return _answers("mlflow", f"{uri.rstrip('/')}/health", "start it, or mend stores.mlflow")
+    if file is None:
+        return warn("mlflow", f"{uri}: this kind of store is not checked here")
+    if not file.exists():
+        return _creatable("mlflow", file)
+    try:
+        with sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=TIMEOUT) as connection:
+            (count,) = connection.execute("SELECT count(*) FROM model_versions").fetchone()
+    except sqlite3.Error as error:
+        return fail("mlflow", f"{file}: {error}", "restore it, or move it away and start anew")
+    return ok("mlflow", f"{file}, {count} versions")
+
+
+def _dvc(settings: Settings) -> Check:
+    remote = settings.dvc_remote
+    if "://" not in remote:
+        folder = Path(remote)
+        return ok("dvc", f"remote {folder}") if folder.exists() else _creatable("dvc", folder)
+    from dvc.fs import get_cloud_fs
+
+    try:
+        kind, config, path = get_cloud_fs({}, url=remote)
+        kind(**config).exists(path)
+    # A remote can fail in as many ways as there are services.
+    except Exception as error:
+        return fail("dvc", f"{remote}: {str(error).splitlines()[0]}", "mend stores.dvc_remote")
+    return ok("dvc", f"remote {remote}")
+
+
+def _prefect(settings: Settings) -> Check:
+    url = os.environ.get("PREFECT_API_URL", "")
+    if url:
+        return _answers(
+            "prefect", f"{url.rstrip('/')}/health", "start it, or unset PREFECT_API_URL"
+        )
+    home = cycle_environment(settings.state)["PREFECT_HOME"]
+    return ok("prefect", f"a temporary server for each cycle, home {home}")
+
+
+def _answers(name: str, url: str, mend: str) -> Check:
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT):
+            return ok(name, f"{url} answers")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return fail(name, f"{url}: {reason}", mend)
+
+
+def _creatable(name: str, path: Path) -> Check:
+    """A store that the first cycle makes."""
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if os.access(parent, os.W_OK):
+        return ok(name, f"{path}, made by the first cycle")
+    return fail(name, f"{path}: {parent} cannot be written", "check its owner and mode")
+
+
+def _sandbox() -> Check:
+    from macaron.harness.sandbox import Job, Sandbox, WorkerDied
+
+    try:
+        with Sandbox() as sandbox:
+            level = sandbox.level()
+            result = sandbox.run([Job("print(6 * 7)")])[0]
+    except WorkerDied as error:
+        return fail("sandbox", f"does not start: {error}")
+    if result.outputs != ("42\n",):
+        return fail("sandbox", f"runs no code: {result.outcome} {result.error}")
+    active = ", ".join(level) or "limits only"
+    if "namespaces" not in level and "seccomp" not in level:
+        return warn("sandbox", f"{active}: no isolation from the network", "run on Linux as root")
+    return ok("sandbox", active)
+
+
+def _lock(settings: Settings) -> Check:
+    from macaron.mindforge.cycle import cycles
+
+    process = running(settings)
+    if process is not None:
+        return ok("cycle", f"process {process} runs one")
+    stopped = [record["id"] for record in cycles(settings) if record["state"] == "running"]
+    if stopped:
+        return warn("cycle", f"{stopped[-1]} was stopped", "`macaron improve` goes on with it")
+    return ok("cycle", "none runs")
