@@ -18,13 +18,25 @@ from macaron.files import canonical_json
 
 
 class Events:
-    """Where a rank's events go; anything else that is printed goes to standard error."""
+    """Where a rank's events go."""
 
-    def __init__(self, rank: int) -> None:
-        self.rank = rank
-        self._out = os.dup(1)
-        # Libraries print; a line of theirs must not be taken for an event or break one in two.
+    def __init__(self, rank: int, out: int) -> None:
+        """
+        Args:
+            rank: of this process; only rank 0 tells of progress.
+            out: file descriptor to write to.
+        """
+        self.rank, self._out = rank, out
+
+    @classmethod
+    def on_stdout(cls, rank: int) -> "Events":
+        """Takes standard output for the events; whatever else is printed goes to the error's.
+
+        Libraries print; a line of theirs must not be taken for an event or break one in two.
+        """
+        out = os.dup(1)
         os.dup2(2, 1)
+        return cls(rank, out)
 
     def emit(self, event: str, **fields: Any) -> None:
         """One line, from rank 0 only."""

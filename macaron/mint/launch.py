@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from macaron.errors import MacaronError, TrainingError
-from macaron.mint.job import read_job
+from macaron.mint.job import load_job
 from macaron.mint.result import Result, load_results
 from macaron.process import die_with_parent
 
@@ -66,7 +66,7 @@ def train(
         TrainingError: training failed, stopped, or took too long; the log's path is in it.
         MacaronError: the fault that the training process reported.
     """
-    job = read_job(job_path)
+    job = load_job(job_path)
     if (done := load_results(job)) is not None:
         return done
     line = command(job_path.resolve(), job.processes, _free_port())

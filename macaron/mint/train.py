@@ -13,16 +13,19 @@ from macaron.errors import MacaronError
 from macaron.mint.events import Events
 from macaron.mint.job import load_job
 from macaron.mint.leash import follow_leader
+from macaron.mint.runtime import import_deepspeed
 
 
 def run(job_path: Path, events: Events) -> None:
     """Trains every specialist of the job."""
-    from macaron.mint.trainer import Trainer
-
     job = load_job(job_path)
     names = [s.specialist for s in job.specialists]
     events.emit("start", base=job.base, processes=job.processes, specialists=names)
-    trainer = Trainer.start(job, events)
+    import_deepspeed()
+    from macaron.learner.deepspeed import DeepSpeedBackend
+    from macaron.mint.trainer import Trainer
+
+    trainer = Trainer.start(job, events, DeepSpeedBackend())
     revisions = {s.specialist: trainer.train(s) for s in job.specialists}
     events.emit("done", revisions=revisions)
 
@@ -30,7 +33,7 @@ def run(job_path: Path, events: Events) -> None:
 def main() -> int:
     """The exit code: 0, or that of the fault."""
     follow_leader()
-    events = Events(rank=int(os.environ.get("RANK", "0")))
+    events = Events.on_stdout(rank=int(os.environ.get("RANK", "0")))
     try:
         run(Path(sys.argv[1]), events)
     except MacaronError as error:

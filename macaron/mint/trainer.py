@@ -21,7 +21,6 @@ from macaron.mint.job import SpecialistJob, TrainingJob
 from macaron.mint.layout import Layout, adapter_layout
 from macaron.mint.result import ADAPTER, CHECKPOINT, PROBE, Result, load_result, write_result
 from macaron.mint.revision import check_landed, keep_parent, save_adapter
-from macaron.mint.runtime import import_deepspeed
 
 if TYPE_CHECKING:
     from macaron.engines.local import LocalEngine
@@ -41,19 +40,17 @@ class Trainer:
     layout: Layout
 
     @classmethod
-    def start(cls, job: TrainingJob, events: Events) -> "Trainer":
-        """Joins the other ranks and loads the base."""
-        import_deepspeed()
+    def start(cls, job: TrainingJob, events: Events, backend: "Backend") -> "Trainer":
+        """Loads the base."""
         from transformers import AutoTokenizer
 
         from macaron.engines.local import load_local
-        from macaron.learner.deepspeed import DeepSpeedBackend
 
         base, threads = Path(job.base), int(os.environ.get("OMP_NUM_THREADS", "1"))
         return cls(
             job=job,
             events=events,
-            backend=DeepSpeedBackend(),
+            backend=backend,
             engine=load_local(base, {}, threads=threads, dtype=job.dtype),
             tokenizer=AutoTokenizer.from_pretrained(base),
             hcp=load_hcp(Path(job.hcp)),

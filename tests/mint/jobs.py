@@ -14,7 +14,7 @@ from macaron.mint.job import SpecialistJob, TrainingJob, write_job
 from macaron.mint.revision import identity_adapters
 from macaron.pair import base_digest
 from macaron.profile import GrpoConfig, LoraConfig
-from tests.tiny import tiny_base
+from tests.tiny import Architecture, tiny_base
 
 LORA = LoraConfig(rank=2, alpha=4)
 HCP = """\
@@ -31,10 +31,11 @@ def make_job(
     *,
     processes: int = 2,
     examples: int = 6,
+    architecture: Architecture = "qwen3",
     **grpo: Any,
 ) -> Path:
     """The file of a job whose examples teach something, since a random base earns no reward."""
-    base = tiny_base(folder / "base")
+    base = tiny_base(folder / "base", architecture)
     adapters = folder / "parents"
     identity_adapters(base, LORA, adapters, specialists, seed=0)
     hcp = folder / "hcp.toml"
