@@ -45,6 +45,21 @@ class Verdict:
         """Whether the challenger becomes the champion."""
         return self.decision == "promoted"
 
+    def metrics(self) -> dict[str, dict[str, dict[str, float]]]:
+        """The numbers as trackers want them: `suite`, its name, the number's name.
+
+        The champion's and challenger's shares, their difference, its interval `low` and `high`,
+        `p`, `p_holm` and `n`; what is None is left out.
+        """
+        names = ("champion", "challenger", "difference", "low", "high", "p", "p_holm", "n")
+        values = {row.suite: {name: getattr(row, name) for name in names} for row in self.rows}
+        return {
+            "suite": {
+                suite: {name: float(value) for name, value in numbers.items() if value is not None}
+                for suite, numbers in values.items()
+            }
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The value of a verdict file."""
         return {"schema": 1, **asdict(self), "reasons": list(self.reasons), "rows": self._rows()}

@@ -1,6 +1,5 @@
 """The pairs on this disk: one folder a pair, named by its id; it appears whole or not at all."""
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from macaron.pair import (
     adapter_path,
     load_pair,
 )
+from macaron.registry.copy import copy_file, copy_tree
 from macaron.registry.lock import exclusive
 
 WEIGHTS = "adapter_model.safetensors"
@@ -86,8 +86,8 @@ class PairStore:
         shutil.rmtree(new, ignore_errors=True)
         with storage_errors(new):
             for specialist, source in adapters.items():
-                _copy_tree(source, adapter_path(new, specialist))
-            _copy(hcp_file, new / HCP_FILE)
+                copy_tree(source, adapter_path(new, specialist))
+            copy_file(hcp_file, new / HCP_FILE)
             write_json(new / MANIFEST, pair.to_json())
             _check_pair(new)
             new.rename(self.root / pair.id)
@@ -185,20 +185,6 @@ def _check_weights(path: Path, specialist: str) -> None:
         raise DigestError(f"no safetensors file: {error}", where=str(path), mend=mend) from error
     if not shapes or not all(all(shape) for shape in shapes):
         raise DigestError(f"the adapter of {specialist} is empty", where=str(path), mend=mend)
-
-
-def _copy_tree(source: Path, target: Path) -> None:
-    for path in sorted(source.rglob("*")):
-        if path.is_file():
-            _copy(path, target / path.relative_to(source))
-
-
-def _copy(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with source.open("rb") as old, target.open("xb") as new:
-        shutil.copyfileobj(old, new)
-        new.flush()
-        os.fsync(new.fileno())
 
 
 def _parts(folder: Path) -> dict[str, Any]:

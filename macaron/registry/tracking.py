@@ -20,7 +20,6 @@ from macaron.registry.lock import exclusive
 CYCLE, PART, OWNER = "macaron.cycle", "macaron.part", "macaron.owner"
 _WHOLE = "cycle"
 _PROCESS = uuid.uuid4().hex[:8]
-_ROW_METRICS = ("champion", "challenger", "difference", "low", "high", "p", "p_holm", "n")
 
 
 class Tracking(Champions):
@@ -95,10 +94,9 @@ class Tracking(Champions):
         from mlflow.entities import Metric, RunTag
 
         values = {
-            f"suite/{row.suite}/{name}": float(value)
-            for row in verdict.rows
-            for name in _ROW_METRICS
-            if (value := getattr(row, name)) is not None
+            f"suite/{suite}/{name}": value
+            for suite, numbers in verdict.metrics()["suite"].items()
+            for name, value in numbers.items()
         }
         there = self.client.get_run(run_id).data.metrics
         now = int(time.time() * 1000)

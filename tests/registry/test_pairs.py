@@ -11,7 +11,7 @@ from safetensors.numpy import save_file
 
 from macaron.errors import DigestError, RegistryError, StorageError
 from macaron.pair import adapter_path, load_pair
-from macaron.registry import pairs as module
+from macaron.registry import copy
 from macaron.registry.pairs import WEIGHTS, PairStore
 from tests.registry.parts import HCP, ROOT, adapters, make_pair, make_verdict
 
@@ -116,7 +116,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_pair(
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(module.shutil, "copyfileobj", full)
+    monkeypatch.setattr(copy.shutil, "copyfileobj", full)
     with pytest.raises(StorageError, match="the disk is full"):
         make_pair(store, tmp_path, 1.0)
     monkeypatch.undo()
@@ -129,16 +129,16 @@ def test_a_kill_while_copying_leaves_nothing_half(store: PairStore, tmp_path: Pa
 import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, {str(ROOT)!r})
-from macaron.registry import pairs
+from macaron.registry import copy, pairs
 from macaron.registry.pairs import PairStore
 from tests.registry.parts import make_pair
-copy, left = pairs._copy, [5]
+real, left = copy.copy_file, [5]
 def dying(source, target):
     left[0] -= 1
     if not left[0]:
         os.kill(os.getpid(), signal.SIGKILL)
-    copy(source, target)
-pairs._copy = dying
+    real(source, target)
+copy.copy_file = pairs.copy_file = dying
 make_pair(PairStore(Path({str(store.root)!r})), Path({str(tmp_path)!r}), 1.0)
 """
     assert subprocess.run([sys.executable, "-c", script]).returncode == -9
