@@ -7,11 +7,11 @@ from macaron.mindforge.cycle import FILE, cycles, now
 from macaron.settings import load_settings
 
 
-def record_failure(flow: Any, run: Any, state: Any) -> None:
+def record_failure(flow: Any, flow_run: Any, state: Any) -> None:
     """Marks the flow run's cycle as failed; a rerun with the same inputs resumes it."""
     settings = load_settings()
     for record in cycles(settings):
-        if record["state"] == "running" and record["run"] == str(run.id):
+        if record["state"] == "running" and record["run"] == str(flow_run.id):
             error = state.result(raise_on_failure=False)
             record |= {"state": "failed", "error": str(error), "ended": now()}
             write_json(settings.state / "cycles" / record["id"] / FILE, record)

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, cast
 
 import prefect
 from prefect.cache_policies import CachePolicy
@@ -78,8 +78,7 @@ def step(retries: int = 0) -> Callable[[Body[P]], Task[Concatenate[Cycle, P], Ar
         # Prefect binds and caches by the signature; the line is ours.
         parameters = list(inspect.signature(function).parameters.values())[1:]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        return prefect.task(
-            run,
+        task: Task[Concatenate[Cycle, P], Artifact] = prefect.task(
             name=name,
             cache_policy=VerifiedInputs(),
             persist_result=True,
@@ -88,6 +87,7 @@ def step(retries: int = 0) -> Callable[[Body[P]], Task[Concatenate[Cycle, P], Ar
             retry_delay_seconds=2,
             retry_condition_fn=_may_retry,
             on_completion=[_announce_cached],
-        )
+        )(cast(Callable[Concatenate[Cycle, P], Artifact], run))
+        return task
 
     return decorate

@@ -31,7 +31,7 @@ def curate(cycle: Cycle, good: "pa.Table") -> Artifact:
     folder = cycle.dir / "training"
     champion = settings.pairs / cycle.inputs.champion
     bank = load_bank(settings.path(BANK))
-    selection = select(good, _verify_json)
+    selection = select(good, _verify_json, hcp=cycle.inputs.hcp_digest)
     hcp = load_hcp(champion / HCP_FILE)
     specialists = tuple(
         _specialist(cycle, folder, key, bank, selection, champion) for key in hcp.specialists
