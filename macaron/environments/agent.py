@@ -4,6 +4,7 @@ The code runs in the sandbox against three random databases; what it prints is c
 with what the question's plan gives, and no constant is right on two of them.
 """
 
+import json
 import random
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -14,8 +15,8 @@ from macaron.environments.base import Score, Split, Task
 from macaron.environments.entities import names, numbers
 from macaron.environments.splits import Content, Parts, draw, pick, user
 from macaron.environments.tables import Database, Filter, answer, databases
-from macaron.harness.sandbox import Job, Result, Sandbox, shared_sandbox
 from macaron.files import canonical_json
+from macaron.harness.sandbox import Job, Result, Sandbox, shared_sandbox
 
 MIX = {
     "count-one": 14.0,
@@ -32,15 +33,47 @@ SCHEMA = {
     "orders": "orders(): customer, item, amount",
 }
 HEADS = {
-    ("customers", "count"): ("How many customers {}?", "Count the customers {}.", "Give the number of customers {}."),
-    ("customers", "total"): ("Add up the spend of customers {}.", "Sum the spend of customers {}.", "How much did customers {} spend?"),
-    ("customers", "max"): ("Who is the oldest customer {}?", "Name the oldest customer {}.", "Find the oldest customer {}."),
-    ("customers", "min"): ("Who is the youngest customer {}?", "Name the youngest customer {}.", "Find the youngest customer {}."),
-    ("orders", "count"): ("How many orders {}?", "Count the orders {}.", "Give the number of orders {}."),
-    ("orders", "total"): ("Add up the amount of orders {}.", "Sum the amount of orders {}.", "How much are the orders {}?"),
-    ("joined", "count"): ("How many orders are by customers {}?", "Count the orders by customers {}.", "Give the number of orders by customers {}."),
-    ("joined", "total"): ("Add up the orders by customers {}.", "Sum the orders by customers {}.", "How much did customers {} order?"),
-}  # fmt: skip
+    ("customers", "count"): (
+        "How many customers {}?",
+        "Count the customers {}.",
+        "Give the number of customers {}.",
+    ),
+    ("customers", "total"): (
+        "Add up the spend of customers {}.",
+        "Sum the spend of customers {}.",
+        "How much did customers {} spend?",
+    ),
+    ("customers", "max"): (
+        "Who is the oldest customer {}?",
+        "Name the oldest customer {}.",
+        "Find the oldest customer {}.",
+    ),
+    ("customers", "min"): (
+        "Who is the youngest customer {}?",
+        "Name the youngest customer {}.",
+        "Find the youngest customer {}.",
+    ),
+    ("orders", "count"): (
+        "How many orders {}?",
+        "Count the orders {}.",
+        "Give the number of orders {}.",
+    ),
+    ("orders", "total"): (
+        "Add up the amount of orders {}.",
+        "Sum the amount of orders {}.",
+        "How much are the orders {}?",
+    ),
+    ("joined", "count"): (
+        "How many orders are by customers {}?",
+        "Count the orders by customers {}.",
+        "Give the number of orders by customers {}.",
+    ),
+    ("joined", "total"): (
+        "Add up the orders by customers {}.",
+        "Sum the orders by customers {}.",
+        "How much did customers {} order?",
+    ),
+}
 FILTERS = {
     ("city", "=="): ("from {}", "in {}"),
     ("age", ">"): ("over {}", "older than {}"),
@@ -96,8 +129,7 @@ class Agent:
 
     name = "agent"
     specialist = "L1"
-    mix = MIX
-    kinds = tuple(MIX)
+    kinds: Sequence[str] = tuple(MIX)
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         self._sandbox = sandbox
@@ -151,7 +183,7 @@ def _build(rng: random.Random, split: Split, parts: Parts) -> Content:
         said.append(FILTERS[column, sign][wording].format(value))
     table = "orders" if head == "orders" else "customers"
     column = {"count": "", "total": "spend" if table == "customers" else "amount"}.get(op, "age")
-    plan = {"table": table, "op": op, "column": column, "filters": filters}
+    plan: dict[str, Any] = {"table": table, "op": op, "column": column, "filters": filters}
     schema = SCHEMA[table]
     if head == "joined":
         plan = {**plan, "column": "" if op == "count" else "amount", "joined": True}
@@ -163,8 +195,6 @@ def _build(rng: random.Random, split: Split, parts: Parts) -> Content:
 
 @lru_cache(maxsize=4096)
 def _world(plan_json: str, seed: int) -> tuple[list[Database], list[str]]:
-    import json
-
     plan = json.loads(plan_json)
     made = databases(plan, seed)
     return made, [answer(plan, database) for database in made]

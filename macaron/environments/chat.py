@@ -30,9 +30,15 @@ QUESTIONS = {
     "song": ("What is my song?", "Which song is mine?", "What do I sing?"),
 }
 NEUTRAL = (
-    "It is cold today.", "The bus was late.", "I like the sun.", "It is a long day.",
-    "The shop is open.", "I had some tea.", "We are on time.", "The door is shut.",
-)  # fmt: skip
+    "It is cold today.",
+    "The bus was late.",
+    "I like the sun.",
+    "It is a long day.",
+    "The shop is open.",
+    "I had some tea.",
+    "We are on time.",
+    "The door is shut.",
+)
 REPLIES = ("Noted.", "I see.", "All right.")
 WORDS = ("truly", "surely", "clearly", "indeed", "really", "simply")
 
@@ -156,8 +162,7 @@ class Chat:
 
     name = "chat"
     specialist = "L0"
-    mix = MIX
-    kinds = tuple(MIX)
+    kinds: Sequence[str] = tuple(MIX)
 
     def sample(self, rng: random.Random, split: Split, kind: str | None = None) -> Task:
         """A conversation of one to seven messages that ends with the question."""

@@ -27,14 +27,27 @@ MIX = {
     "three-steps": 6.0,
     "map-range": 6.0,
 }
-STEPS = {"+": ("add {}", "plus {}"), "-": ("subtract {}", "minus {}"), "*": ("multiply by {}", "times {}")}  # fmt: skip
-TESTS = {">": ("over {}", "above {}"), "<": ("under {}", "below {}"), ">=": ("at least {}", "{} or more"), "<=": ("at most {}", "{} or less")}  # fmt: skip
+STEPS = {
+    "+": ("add {}", "plus {}"),
+    "-": ("subtract {}", "minus {}"),
+    "*": ("multiply by {}", "times {}"),
+}
+TESTS = {
+    ">": ("over {}", "above {}"),
+    "<": ("under {}", "below {}"),
+    ">=": ("at least {}", "{} or more"),
+    "<=": ("at most {}", "{} or less"),
+}
 LEADS = {
     "steps": ("Take x, {}.", "Start with x, {}.", "With x, {}."),
     "map": ("For each item{}, {}.", "Take each item{}, {}.", "Map each item{}, {}."),
     "count": ("Count the items {}.", "How many items are {}?", "Return the number of items {}."),
-    "pick": ("Return {a} if x is {t}, else {b}.", "Say {a} when x is {t}, else {b}.", "Give {a} if x is {t}, or {b}."),
-}  # fmt: skip
+    "pick": (
+        "Return {a} if x is {t}, else {b}.",
+        "Say {a} when x is {t}, else {b}.",
+        "Give {a} if x is {t}, or {b}.",
+    ),
+}
 
 _SIGNS = {
     ">": lambda x, k: x > k,
@@ -84,8 +97,7 @@ class Coding:
 
     name = "coding"
     specialist = "L2"
-    mix = MIX
-    kinds = tuple(MIX)
+    kinds: Sequence[str] = tuple(MIX)
 
     def __init__(self, sandbox: Sandbox | None = None) -> None:
         self._sandbox = sandbox

@@ -6,7 +6,7 @@ asked for, whatever its white space and the order of its attributes.
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from macaron.environments.answers import code_of
@@ -39,9 +39,9 @@ Tree = dict[str, Any]
 """{tag, attributes: {name: string or whole number}, children}."""
 
 
-def element(tag: str, children: Sequence[Tree] = (), **attributes: str | int) -> Tree:
+def element(tag: str, attributes: Mapping[str, str | int], children: Sequence[Tree] = ()) -> Tree:
     """One node of a tree."""
-    return {"tag": tag, "attributes": attributes, "children": list(children)}
+    return {"tag": tag, "attributes": dict(attributes), "children": list(children)}
 
 
 def render(tree: Tree) -> str:
@@ -62,7 +62,7 @@ _ATTRIBUTE = re.compile(r'([a-z]+)=(?:"([^"]*)"|\{(\d+)\})')
 
 def parse(text: str) -> Tree | None:
     """The tree in the text, or None where it is not exactly one well-formed tree."""
-    root = element("")
+    root = element("", {})
     open_nodes, at, text = [root], 0, text.strip()
     while at < len(text):
         match = _TAG.match(text, at)
@@ -76,7 +76,7 @@ def parse(text: str) -> Tree | None:
             open_nodes.pop()
             continue
         found = _ATTRIBUTE.findall(attributes)
-        node = element(tag, **{k: int(n) if n else s for k, s, n in found})
+        node = element(tag, {k: int(n) if n else s for k, s, n in found})
         if len(node["attributes"]) < len(found):
             return None
         open_nodes[-1]["children"].append(node)
@@ -91,8 +91,7 @@ class GenUI:
 
     name = "genui"
     specialist = "L3"
-    mix = MIX
-    kinds = tuple(MIX)
+    kinds: Sequence[str] = tuple(MIX)
 
     def sample(self, rng: random.Random, split: Split, kind: str | None = None) -> Task:
         """A card to make; the kind says how many elements and what is special about them."""
@@ -116,7 +115,7 @@ def _build(rng: random.Random, split: Split, parts: Parts) -> Content:
     kind, lead, wording, special = str(parts[0]), int(parts[1]), int(parts[2]), int(parts[3])
     tags = str(parts[4]).split()
     title, *labels = rng.sample(names(split), len(tags) + 1)
-    children = [element(tag, label=label) for tag, label in zip(tags, labels, strict=True)]
+    children = [element(tag, {"label": label}) for tag, label in zip(tags, labels, strict=True)]
     said = [
         ELEMENTS[wording].format(tag=tag.lower(), name=label)
         for tag, label in zip(tags, labels, strict=True)
@@ -124,13 +123,13 @@ def _build(rng: random.Random, split: Split, parts: Parts) -> Content:
     if kind == "stat":
         value = rng.choice(numbers(split, 2, 99))
         name = rng.choice(names(split))
-        children.append(element("Stat", label=name, value=value))
+        children.append(element("Stat", {"label": name, "value": value}))
         said.append(STATS[special].format(name, value))
     listed = ", ".join(said[:-1]) + (" and " if said[1:] else "") + said[-1]
     if kind == "row":
-        children = [element("Row", children)]
+        children = [element("Row", {}, children)]
         listed = f"{listed} {ROWS[special]}"
-    tree = element("Card", children, title=title)
+    tree = element("Card", {"title": title}, children)
     return (user(LEADS[lead].format(title, listed)),), render(tree), {"tree": tree}
 
 

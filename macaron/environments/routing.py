@@ -8,7 +8,7 @@ import random
 from collections.abc import Sequence
 
 from macaron.environments.agent import Agent
-from macaron.environments.base import Score, Split, Task
+from macaron.environments.base import Environment, Score, Split, Task
 from macaron.environments.chat import Chat
 from macaron.environments.coding import Coding
 from macaron.environments.entities import names
@@ -20,10 +20,20 @@ MIX = {"own": 40.0, "plain": 30.0, "ambiguous": 30.0}
 
 ASKS = {
     "chat": ("Tell me about", "Talk to me about", "Chat with me about", "Let us speak of"),
-    "agent": ("Look up the sales for", "Count the orders for", "Search the data for", "Query the tables for"),
-    "coding": ("Write a function for", "Write code for", "Program a method for", "Fix the Python for"),
+    "agent": (
+        "Look up the sales for",
+        "Count the orders for",
+        "Search the data for",
+        "Query the tables for",
+    ),
+    "coding": (
+        "Write a function for",
+        "Write code for",
+        "Program a method for",
+        "Fix the Python for",
+    ),
     "genui": ("Make a card for", "Draw a page for", "Show a form for", "Build a screen for"),
-}  # fmt: skip
+}
 THINGS = {
     "chat": ("our talk with {}", "my words to {}", "the story of {}"),
     "agent": ("the orders of {}", "the sales of {}", "the customer {}"),
@@ -37,7 +47,12 @@ FORMS = (
     "{ask} {thing} now.",
 )
 
-_FAMILIES = {"chat": Chat(), "agent": Agent(), "coding": Coding(), "genui": GenUI()}
+_FAMILIES: dict[str, Environment] = {
+    "chat": Chat(),
+    "agent": Agent(),
+    "coding": Coding(),
+    "genui": GenUI(),
+}
 
 
 class Routing:
@@ -45,8 +60,7 @@ class Routing:
 
     name = "routing"
     specialist = "L0"
-    mix = MIX
-    kinds = tuple(MIX)
+    kinds: Sequence[str] = tuple(MIX)
 
     def sample(self, rng: random.Random, split: Split, kind: str | None = None) -> Task:
         """One turn: a family's own prompt, a plainly worded one, or one that names two fields."""

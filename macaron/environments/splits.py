@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from macaron.environments.base import Split, Task
+from macaron.environments.base import Split
+from macaron.errors import ConfigError
 from macaron.messages import Message
 
 Parts = tuple[str | int, ...]
@@ -56,38 +57,35 @@ def draw(
         family: name of the environment.
         phrases: draws a phrase combination.
         build: makes the content from it, with entities of the split.
+
+    Raises:
+        ConfigError: none was found in 10,000 draws; the environment has too few texts.
     """
-    while True:
+    for _ in range(10_000):
         parts = phrases()
         if phrase_split(family, parts) != split:
             continue
         content = build(parts)
         if text_split(content[0]) == split:
             return content
+    raise ConfigError(
+        f"no {split} prompt in 10,000 draws", where=family, mend="give it more phrases or entities"
+    )
 
 
 def pick(rng: random.Random, mix: dict[str, float], kind: str | None) -> str:
     """The kind asked for, or one drawn by the mix's weights.
 
     Raises:
-        KeyError: the environment has no such kind.
+        ConfigError: the environment has no such kind.
     """
     if kind is None:
         return rng.choices(tuple(mix), tuple(mix.values()))[0]
     if kind not in mix:
-        raise KeyError(f"no kind {kind!r}; there are {', '.join(mix)}")
+        raise ConfigError(f"no kind {kind!r}", mend=f"there are {', '.join(mix)}")
     return kind
 
 
 def user(text: str) -> Message:
     """A user's message."""
     return {"role": "user", "content": text}
-
-
-def distinct(sample: Callable[[], Task], n: int) -> list[Task]:
-    """`n` tasks with distinct prompts, in the order drawn."""
-    seen: dict[str, Task] = {}
-    while len(seen) < n:
-        task = sample()
-        seen.setdefault("\n".join(m["content"] for m in task.messages), task)
-    return list(seen.values())

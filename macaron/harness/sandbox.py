@@ -65,7 +65,7 @@ class Result:
     """The exception's text, or why the result is invalid."""
 
 
-class WorkerDied(Exception):
+class WorkerEndedError(Exception):
     """The fork server ended or did not answer; whoever sent it a job starts another."""
 
 
@@ -111,7 +111,7 @@ class Sandbox:
         for _ in range(2):
             try:
                 return self._running().ask(line)
-            except WorkerDied as error:
+            except WorkerEndedError as error:
                 reason = str(error)
                 self.close()
         return Result("invalid", error=f"sandbox: {reason}")
@@ -136,7 +136,7 @@ class _Worker:
         )
         try:
             self.level: tuple[str, ...] = tuple(json.loads(self._read()))
-        except WorkerDied:
+        except WorkerEndedError:
             self.close()
             raise
 
@@ -144,18 +144,18 @@ class _Worker:
         """The worker's result for a job.
 
         Raises:
-            WorkerDied: it ended, answered nonsense or did not answer in time.
+            WorkerEndedError: it ended, answered nonsense or did not answer in time.
         """
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise WorkerDied("the worker has ended") from error
+            raise WorkerEndedError("the worker has ended") from error
         try:
             found = json.loads(self._read())
         except (ValueError, RecursionError) as error:
-            raise WorkerDied("the worker's answer is not JSON") from error
+            raise WorkerEndedError("the worker's answer is not JSON") from error
         return Result(found["outcome"], tuple(found["outputs"]), found["error"])
 
     def _read(self) -> bytes:
@@ -164,10 +164,10 @@ class _Worker:
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([pipe], [], [], left)[0]:
-                raise WorkerDied(f"no answer in {self._answer_s:.0f} s")
+                raise WorkerEndedError(f"no answer in {self._answer_s:.0f} s")
             chunk = os.read(pipe, 65536)
             if not chunk:
-                raise WorkerDied("the worker has ended")
+                raise WorkerEndedError("the worker has ended")
             self._buffer += chunk
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
