@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from macaron.engines.packed import TreeIndex, tree_attention
+
 NAME = "macaron_grouped"
 
 
@@ -21,6 +23,7 @@ def grouped_attention(
     attention_mask: Tensor | None,
     scaling: float | None = None,
     softcap: float | None = None,
+    trees: TreeIndex | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
     """Attention in transformers' interface.
@@ -32,6 +35,7 @@ def grouped_attention(
         attention_mask: additive, [batch or 1, 1, queries, keys]; None lets all see all.
         scaling: factor of the scores; None: width ** -0.5.
         softcap: tanh limit of the scores.
+        trees: the layout of a stream of trees, instead of the mask.
 
     Returns:
         [batch, queries, heads, width], and no weights.
@@ -39,6 +43,8 @@ def grouped_attention(
     batch, heads, queries, width = query.shape
     shared = key.shape[1]
     scale = width**-0.5 if scaling is None else scaling
+    if trees is not None and softcap is None:
+        return tree_attention(query, key, value, trees, scale), None
     folded = (query * scale).reshape(batch, shared, -1, width)
     scores = torch.matmul(folded, key.transpose(2, 3))
     if softcap is not None:

@@ -44,22 +44,20 @@ class PlainLayout:
         ).logits
         tokens = torch.tensor([t for _, branch in rows for t in branch.token_ids])
         heat = torch.tensor([t.temperature for t, branch in rows for _ in branch.token_ids])
-        return chosen_logprobs(logits.view(len(tokens), -1), tokens, heat)
+        logits = logits.view(len(tokens), -1)
+        return chosen_logprobs(logits, torch.arange(len(tokens)), tokens, heat)
 
 
-def chosen_logprobs(logits: Tensor, tokens: Tensor, temperature: Tensor) -> Tensor:
-    """log p of the tokens, fp32.
+def chosen_logprobs(logits: Tensor, rows: Tensor, tokens: Tensor, temperature: Tensor) -> Tensor:
+    """log p of the tokens, fp32, [tokens].
 
     Args:
-        logits: [tokens, vocabulary].
-        tokens: [tokens]; `temperature` alike.
+        logits: [rows, vocabulary].
+        rows: the row that predicts each token, [tokens]; `tokens` alike.
+        temperature: of each row, [rows].
     """
     logits = logits.float()
     if not bool((temperature == 1).all()):
         logits = logits / temperature[:, None]
-    return torch.log_softmax(logits, -1).gather(1, tokens[:, None])[:, 0]
-
-
-def best_layout(engine: Any) -> Layout:
-    """The leanest layout that the model runs exactly."""
-    return PlainLayout()
+    chosen = logits.view(-1).index_select(0, rows * logits.shape[1] + tokens)
+    return chosen - torch.logsumexp(logits, -1).index_select(0, rows)

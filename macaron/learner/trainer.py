@@ -21,7 +21,7 @@ from macaron.learner import guards
 from macaron.learner.backend import Backend, PlainBackend, Updater
 from macaron.learner.batch import Counts
 from macaron.learner.data import Example, SpecialistData, StepHook, TrainingSummary
-from macaron.learner.layout import best_layout
+from macaron.learner.packing import best_layout
 from macaron.learner.step import Training
 from macaron.profile import GrpoConfig
 

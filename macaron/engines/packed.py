@@ -1,0 +1,209 @@
+"""Attention over trees that lie in one stream of tokens: prompts, each with its responses.
+
+A prompt's tokens see what comes before them in the prompt; a response's tokens see the whole
+prompt and what comes before them in the response. Nothing is padded but inside this function,
+and the prompt's keys are computed once for all its responses.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Span:
+    """A tree's place in the stream."""
+
+    prompt: range
+    branches: Sequence[range]
+    """One a response; may be empty."""
+
+
+class TreeIndex:
+    """Where the stream's tokens lie in the padded blocks that attention is computed in.
+
+    Built for one set of spans; serves every layer, whatever its numbers of heads.
+    """
+
+    def __init__(self, spans: Sequence[Span], tokens: int) -> None:
+        """
+        Args:
+            spans: cover the stream without gaps or overlaps.
+            tokens: length of the stream.
+        """
+        self.tokens = tokens
+        self.trees = len(spans)
+        self.fan = max(len(s.branches) for s in spans)
+        self.prompt = max(len(s.prompt) for s in spans)
+        self.branch = max(1, *(len(b) for s in spans for b in s.branches))
+        self.keys = self.prompt + self.branch
+        # The stream's length stands for a row of zeros.
+        self.prompt_rows = torch.full((self.trees, self.prompt), tokens)
+        self.branch_rows = torch.full((self.trees, self.fan, self.branch), tokens)
+        for tree, span in enumerate(spans):
+            self.prompt_rows[tree, : len(span.prompt)] = _positions(span.prompt)
+            for place, branch in enumerate(span.branches):
+                self.branch_rows[tree, place, : len(branch)] = _positions(branch)
+        self.own_mask = torch.ones(self.prompt, self.prompt, dtype=torch.bool).tril()
+        seen = (self.prompt_rows < tokens)[:, None].expand(-1, self.branch, -1)
+        own = torch.ones(self.branch, self.branch, dtype=torch.bool).tril()
+        self.branch_mask = torch.cat([seen, own.expand(self.trees, -1, -1)], 2)
+        self._heads: dict[tuple[int, int], _HeadIndex] = {}
+
+    def heads(self, query: int, shared: int) -> "_HeadIndex":
+        """The index of rows of one head's width."""
+        if (query, shared) not in self._heads:
+            self._heads[query, shared] = _HeadIndex(self, query, shared)
+        return self._heads[query, shared]
+
+
+def _positions(span: range) -> Tensor:
+    return torch.arange(span.start, span.stop)
+
+
+class _HeadIndex:
+    """Rows of [tokens * heads + 1, width] for every place in the blocks, and the way back."""
+
+    def __init__(self, index: TreeIndex, query: int, shared: int) -> None:
+        group = query // shared
+        of_query = torch.arange(query).view(shared, 1, group, 1)
+        of_key = torch.arange(shared).view(shared, 1, 1)
+        prompt, branch = index.prompt_rows, index.branch_rows.flatten(0, 1)
+        limit = index.tokens * query
+        self.query_prompt = (prompt[None, :, None] * query + of_query).clamp_(max=limit)
+        self.query_branch = (branch[None, :, None] * query + of_query).clamp_(max=limit)
+        limit = index.tokens * shared
+        self.key_prompt = (prompt[None] * shared + of_key).clamp_(max=limit)
+        own = (branch[None] * shared + of_key).clamp_(max=limit)
+        before = self.key_prompt.repeat_interleave(index.fan, 1)
+        self.key_branch = torch.cat([before, own], 2)
+        self.back_query = _inverse([self.query_prompt, self.query_branch], index.tokens * query)
+        self.back_key = _inverse([self.key_prompt, own], index.tokens * shared)
+
+
+def _inverse(places: Sequence[Tensor], rows: int) -> Tensor:
+    """For each stream row, where it lies among the blocks laid end to end."""
+    flat = torch.cat([p.flatten() for p in places])
+    back = torch.zeros(rows + 1, dtype=torch.long)
+    back[flat] = torch.arange(len(flat))
+    return back[:rows]
+
+
+class _TreeAttention(torch.autograd.Function):
+    """softmax(scale q k' + mask) v, block by block; the gradient is written out."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, index: TreeIndex, scale: float
+    ) -> Tensor:
+        heads = index.heads(query.shape[1], key.shape[1])
+        rows_q, rows_k, rows_v = _rows(query), _rows(key), _rows(value)
+        saved, mixed = [], []
+        for block in _blocks(index, heads):
+            q = _gather(rows_q, block.query).mul_(scale)
+            k, v = _gather(rows_k, block.key), _gather(rows_v, block.key)
+            scores = torch.bmm(q, k.transpose(1, 2))
+            scores.view(block.shape).masked_fill_(~block.mask, torch.finfo(scores.dtype).min)
+            weights = torch.softmax(scores, -1)
+            saved += [q, k, v, weights]
+            mixed.append(torch.bmm(weights, v).view(-1, v.shape[-1]))
+        ctx.save_for_backward(*saved)
+        ctx.index, ctx.scale, ctx.shapes = index, scale, (query.shape, key.shape)
+        out = torch.cat(mixed).index_select(0, heads.back_query)
+        return out.view(1, index.tokens, query.shape[1], -1)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        index: TreeIndex = ctx.index
+        query_shape, key_shape = ctx.shapes
+        heads = index.heads(query_shape[1], key_shape[1])
+        rows_out = _rows(grads[0].transpose(1, 2))
+        saved = iter(ctx.saved_tensors)
+        queries, keys, values = [], [], []
+        for block in _blocks(index, heads):
+            q, k, v, weights = (next(saved) for _ in range(4))
+            out = _gather(rows_out, block.query)
+            values.append(torch.bmm(weights.transpose(1, 2), out))
+            scores = torch._softmax_backward_data(
+                torch.bmm(out, v.transpose(1, 2)), weights, -1, weights.dtype
+            )
+            queries.append(torch.bmm(scores, k).mul_(ctx.scale).view(-1, k.shape[-1]))
+            keys.append(torch.bmm(scores.transpose(1, 2), q))
+        grad_q = torch.cat(queries).index_select(0, heads.back_query)
+        return (
+            _stream(grad_q, query_shape),
+            _stream(_shared(index, keys).index_select(0, heads.back_key), key_shape),
+            _stream(_shared(index, values).index_select(0, heads.back_key), key_shape),
+            None,
+            None,
+        )
+
+
+@dataclass(frozen=True)
+class _Block:
+    query: Tensor
+    """Rows of the queries, [shared heads, sequences, group, queries]."""
+    key: Tensor
+    """Rows of the keys, [shared heads, sequences, keys]."""
+    mask: Tensor
+    shape: tuple[int, ...]
+    """Of the scores, such that the mask broadcasts to it."""
+
+
+def _blocks(index: TreeIndex, heads: _HeadIndex) -> tuple[_Block, _Block]:
+    shared, _, group, _ = heads.query_prompt.shape
+    prompt, fan = index.prompt, index.fan
+    return (
+        _Block(heads.query_prompt, heads.key_prompt, index.own_mask, (-1, prompt, prompt)),
+        _Block(
+            heads.query_branch,
+            heads.key_branch,
+            index.branch_mask[None, :, None],
+            (shared, index.trees, fan * group, index.branch, index.keys),
+        ),
+    )
+
+
+def _rows(states: Tensor) -> Tensor:
+    """[1, heads, tokens, width] as [tokens * heads + 1, width], the last row zero."""
+    rows = states.transpose(1, 2).reshape(-1, states.shape[-1])
+    return torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
+
+
+def _stream(rows: Tensor, shape: torch.Size) -> Tensor:
+    return rows.view(1, shape[2], shape[1], shape[3]).transpose(1, 2)
+
+
+def _gather(rows: Tensor, places: Tensor) -> Tensor:
+    """[shared heads * sequences, the rest, width]."""
+    picked = rows.index_select(0, places.flatten())
+    return picked.view(places.shape[0] * places.shape[1], -1, rows.shape[1])
+
+
+def _shared(index: TreeIndex, grads: Sequence[Tensor]) -> Tensor:
+    """Gradients of keys as rows: the prompts' own with those from all their responses, the rest."""
+    prompts, branches = grads
+    width = prompts.shape[-1]
+    split = branches.view(-1, index.fan, index.keys, width)
+    prompts = prompts + split[:, :, : index.prompt].sum(1)
+    return torch.cat([prompts.reshape(-1, width), split[:, :, index.prompt :].reshape(-1, width)])
+
+
+def tree_attention(
+    query: Tensor, key: Tensor, value: Tensor, index: TreeIndex, scale: float
+) -> Tensor:
+    """Attention over the stream.
+
+    Args:
+        query: [1, heads, tokens, width]; `key` and `value` [1, key heads, tokens, width].
+        index: of the stream.
+        scale: of the scores.
+
+    Returns:
+        [1, tokens, heads, width].
+    """
+    out: Tensor = _TreeAttention.apply(query, key, value, index, scale)  # type: ignore[no-untyped-call]
+    return out

@@ -1,0 +1,109 @@
+"""The packed layout: trees end to end in one stream, each prompt once, no padding.
+
+Log-probabilities and gradients are those of the plain layout up to rounding; whether a model runs
+it exactly is measured, not looked up.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from macaron.engines.local import LocalEngine
+from macaron.engines.packed import Span, TreeIndex
+from macaron.learner.layout import Layout, PlainLayout, chosen_logprobs
+from macaron.learner.tree import Branch, Tree
+
+log = logging.getLogger("macaron.learner")
+
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.1}
+"""Largest difference of a log-probability between two layouts that are the same function."""
+
+
+class PackedLayout:
+    """One stream; attention knows the trees."""
+
+    name = "prompts shared in one stream"
+
+    def logprobs(self, causal: Any, trees: Sequence[Tree]) -> Tensor:
+        """log p of every response token, fp32, [tokens]; with gradient."""
+        stream = _Stream(trees)
+        # A four-dimensional mask is taken as it is, so that the model builds none of its own.
+        unused = torch.zeros(1, 1, 1, 1)
+        logits = causal(
+            input_ids=torch.tensor([stream.ids]),
+            position_ids=torch.tensor([stream.positions]),
+            attention_mask=unused,
+            use_cache=False,
+            logits_to_keep=torch.tensor(stream.keep),
+            trees=TreeIndex(stream.spans, len(stream.ids)),
+        ).logits[0]
+        rows, heat = torch.tensor(stream.rows), torch.tensor(stream.heat)
+        return chosen_logprobs(logits, rows, torch.tensor(stream.tokens), heat)
+
+
+class _Stream:
+    """The trees' tokens end to end; a response's last token predicts nothing and is left out."""
+
+    def __init__(self, trees: Sequence[Tree]) -> None:
+        self.ids: list[int] = []
+        self.positions: list[int] = []
+        self.spans: list[Span] = []
+        self.keep: list[int] = []
+        """Stream places whose logits are needed."""
+        self.heat: list[float] = []
+        """Temperature of each of those."""
+        self.rows: list[int] = []
+        """For each response token, which of those predicts it."""
+        self.tokens: list[int] = []
+        for tree in trees:
+            self._add(tree)
+
+    def _add(self, tree: Tree) -> None:
+        prompt = self._put(tree.prompt_ids, 0)
+        root = len(self.keep)
+        self._keep([prompt.stop - 1], tree.temperature)
+        branches = []
+        for branch in tree.branches:
+            span = self._put(branch.token_ids[:-1], len(tree.prompt_ids))
+            start = len(self.keep)
+            self._keep(span, tree.temperature)
+            self.rows += [root, *range(start, start + len(span))]
+            self.tokens += branch.token_ids
+            branches.append(span)
+        self.spans.append(Span(prompt, branches))
+
+    def _put(self, ids: Sequence[int], position: int) -> range:
+        start = len(self.ids)
+        self.ids += ids
+        self.positions += range(position, position + len(ids))
+        return range(start, len(self.ids))
+
+    def _keep(self, places: Sequence[int], temperature: float) -> None:
+        self.keep += places
+        self.heat += [temperature] * len(places)
+
+
+def best_layout(engine: LocalEngine) -> Layout:
+    """The packed layout where the model runs it exactly, else the plain one."""
+    packed, plain = PackedLayout(), PlainLayout()
+    top = engine.causal.config.get_text_config().vocab_size
+    ids = [(7 * i * i + 3) % top for i in range(24)]
+    probe = [
+        Tree(ids[:5], (Branch(ids[5:9]), Branch(ids[9:10]), Branch(ids[10:16]))),
+        Tree(ids[16:18], (Branch(ids[18:20]), Branch(ids[20:23]), Branch(ids[3:8]))),
+    ]
+    with torch.no_grad():
+        expected = plain.logprobs(engine.causal, probe)
+        try:
+            found = packed.logprobs(engine.causal, probe)
+        except (TypeError, ValueError, RuntimeError) as error:
+            log.warning("packed layout: the model refuses it: %s", error)
+            return plain
+    apart = float((expected - found).abs().max())
+    if not apart <= TOLERANCE[engine.causal.dtype]:
+        log.warning("packed layout: the model does not honour it (apart by %.3g)", apart)
+        return plain
+    return packed
