@@ -65,10 +65,15 @@ def encode(tokenizer: Any, hcp: HCP, item: Exchange) -> Example:
     return Example(item.family, [*prompt, *answer_ids(tokenizer, item.answer)], len(prompt))
 
 
-def texts(seed: int, count: int) -> Iterator[str]:
+def texts(hcp: HCP, seed: int, count: int) -> Iterator[str]:
     """Everything said in the first `count` exchanges; what the tokenizer learns from."""
     for number in range(count):
         item = exchange(seed, number)
+        yield (
+            hcp.router.system
+            if item.family == "routing"
+            else hcp.specialists[item.specialist].system
+        )
         yield from (message["content"] for message in item.messages)
         yield item.answer
 

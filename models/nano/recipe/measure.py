@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from macaron.engines.base import SampleParams
+from macaron.engines.local import LocalEngine
 from macaron.environments import environments
 from macaron.environments.base import Task
 from macaron.files import write_json
@@ -55,18 +57,19 @@ def measure(base: Path, items: int, groups: int, seed: int) -> list[Row]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(base)
-    model = AutoModelForCausalLM.from_pretrained(base, attn_implementation="eager").eval()
+    engine = LocalEngine(AutoModelForCausalLM.from_pretrained(base), tokenizer.pad_token_id, BATCH)
     hcp = load_hcp(HCP_FILE)
     rows: list[Row] = []
     for name, environment in environments().items():
         rng = random.Random(f"measure/{name}/{seed}")
         tasks = [environment.sample(rng, "sealed") for _ in range(items)]
         if name == "routing":
-            answers, samples = _ranked(model, tokenizer, hcp, tasks), None
+            answers, samples = _ranked(engine, tokenizer, hcp, tasks), None
         else:
-            answers = _answers(model, tokenizer, hcp, tasks, sample=False)
-            many = [task for task in tasks[:groups] for _ in range(GROUP)]
-            samples = _right(environment, many, _answers(model, tokenizer, hcp, many, sample=True))
+            answers = _answers(engine, tokenizer, hcp, tasks, 0.0, 1)
+            some = tasks[:groups]
+            many = [task for task in some for _ in range(GROUP)]
+            samples = _right(environment, many, _answers(engine, tokenizer, hcp, some, 1.0, GROUP))
         rows += _rows(name, tasks, _right(environment, tasks, answers), samples)
         print(line(next(row for row in rows if row.family == name)), flush=True)
     return rows
@@ -111,49 +114,32 @@ def _right(environment: Any, tasks: Sequence[Task], answers: Sequence[str]) -> l
     return [score.reward >= 1.0 for score in scores]
 
 
+def _prompt(tokenizer: Any, hcp: HCP, task: Task) -> list[int]:
+    if task.environment == "routing":
+        return route_prompt(tokenizer, hcp, task.messages)
+    return answer_prompt(tokenizer, hcp, task.specialist, task.messages)
+
+
 def _answers(
-    model: Any, tokenizer: Any, hcp: HCP, tasks: Sequence[Task], *, sample: bool
+    engine: LocalEngine, tokenizer: Any, hcp: HCP, tasks: Sequence[Task], temperature: float, n: int
 ) -> list[str]:
-    """One answer a task, greedy or at temperature 1."""
-    import torch
-
-    torch.manual_seed(0)
-    prompts = [answer_prompt(tokenizer, hcp, task.specialist, task.messages) for task in tasks]
-    order = sorted(range(len(tasks)), key=lambda i: len(prompts[i]))
-    answers = [""] * len(tasks)
-    limit = hcp.specialists[tasks[0].specialist].max_tokens
-    for start in range(0, len(order), BATCH):
-        part = order[start : start + BATCH]
-        padded = tokenizer.pad({"input_ids": [prompts[i] for i in part]}, return_tensors="pt")
-        with torch.inference_mode():
-            out = model.generate(**padded, max_new_tokens=limit, do_sample=sample, top_k=0)
-        width = padded["input_ids"].shape[1]
-        for i, ids in zip(part, out[:, width:].tolist(), strict=True):
-            answers[i] = answer_text(tokenizer, ids)
-    return answers
+    """`n` answers a task, those of one task together."""
+    params = SampleParams(
+        max_tokens=hcp.specialists[tasks[0].specialist].max_tokens,
+        temperature=temperature,
+        stop_ids=(tokenizer.eos_token_id,),
+    )
+    groups = engine.sample([_prompt(tokenizer, hcp, task) for task in tasks], None, params, n)
+    return [answer_text(tokenizer, one.token_ids) for group in groups for one in group]
 
 
-def _ranked(model: Any, tokenizer: Any, hcp: HCP, tasks: Sequence[Task]) -> list[str]:
+def _ranked(engine: LocalEngine, tokenizer: Any, hcp: HCP, tasks: Sequence[Task]) -> list[str]:
     """The label that the model gives the most probability after each route prompt."""
-    import torch
-
     labels = label_ids(tokenizer, hcp)
-    best: list[str] = []
-    for task in tasks:
-        prompt = route_prompt(tokenizer, hcp, task.messages)
-        rows = [torch.tensor([*prompt, *ids]) for ids in labels.values()]
-        padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
-        with torch.inference_mode():
-            logprobs = model(input_ids=padded).logits.log_softmax(-1)
-        totals = [
-            logprobs[row, len(prompt) - 1 : len(prompt) + len(ids) - 1]
-            .gather(-1, torch.tensor(ids)[:, None])
-            .sum()
-            for row, ids in enumerate(labels.values())
-        ]
-        key = list(labels)[int(torch.stack(totals).argmax())]
-        best.append(hcp.specialists[key].name)
-    return best
+    prompts = [_prompt(tokenizer, hcp, task) for task in tasks]
+    ranks = engine.rank(prompts, list(labels.values()), None)
+    names = [hcp.specialists[key].name for key in labels]
+    return [names[row.index(max(row))] for row in ranks]
 
 
 def main() -> None:

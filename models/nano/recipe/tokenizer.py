@@ -14,8 +14,21 @@ ROLES = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 SPECIAL = (PAD, END, *ROLES)
 
 # Capitalised words and digits stand alone, without their leading space, so that a name or a
-# number has the same ids in prose, in quotes and in code.
-PIECES = r"[A-Z][a-z]+|[0-9]| ?[a-z]+|[A-Z]|\n *|[^A-Za-z0-9\s]+| +(?=[A-Z0-9])| ?[^\sA-Za-z0-9]+|\s"
+# number has the same ids in prose, in quotes and in code. A capitalised word of two open
+# syllables, which is what names are, falls into the two, so that no name is a token of its own
+# and names that were never seen are spelled like those that were.
+PIECES = "|".join(
+    (
+        r"[A-Z][aiou](?=[a-z][aiou](?![a-z]))",
+        r"[A-Z][a-z]*",
+        r"[0-9]",
+        r" ?[a-z]+",
+        r"\n *",
+        r" +(?=[A-Z0-9])",
+        r" ?[^\sA-Za-z0-9]+",
+        r"\s",
+    )
+)
 
 # A message that spells "<|end|>" would otherwise end its own turn.
 _TEXT = """{{ (message.content or '') | replace('<|', '< |') }}"""
