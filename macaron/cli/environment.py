@@ -27,7 +27,9 @@ QUIET = {
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     "MPLBACKEND": "Agg",
     "PREFECT_CLI_PROMPT": "false",
-    "PREFECT_LOGGING_LEVEL": "WARNING",
+    # The run's log goes to Prefect's API; the terminal has the cycle's own lines.
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+    "PREFECT_LOGGING_LEVEL": "INFO",
     "PREFECT_LOGGING_SERVER_LEVEL": "ERROR",
     # Leases in memory are lost with a killed worker, and its slot with them.
     "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": (

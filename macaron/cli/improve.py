@@ -54,6 +54,8 @@ def improve(
         "fresh": fresh,
     }
     parameters = {key: value for key, value in chosen.items() if value}
+    # Prefect makes its home in here, but not the folders above it.
+    settings.state.mkdir(parents=True, exist_ok=True)
     code = run_flow(
         settings.root,
         "flows.improve",
