@@ -60,6 +60,14 @@ class Verdict:
             }
         }
 
+    def flat_metrics(self) -> dict[str, float]:
+        """The same with names such as `suite/chat/challenger`."""
+        return {
+            f"suite/{suite}/{name}": value
+            for suite, numbers in self.metrics()["suite"].items()
+            for name, value in numbers.items()
+        }
+
     def to_json(self) -> dict[str, Any]:
         """The value of a verdict file."""
         return {"schema": 1, **asdict(self), "reasons": list(self.reasons), "rows": self._rows()}

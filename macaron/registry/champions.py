@@ -161,6 +161,11 @@ class Champions(Connection):
         versions = [_version(item, names.get(int(item.version), [])) for item in found]
         return sorted(versions, key=lambda item: item.version)
 
+    @one_line
+    def fetch(self, version: Version, folder: Path) -> Path:
+        """Copies a version's pair out of the artifacts; returns where it is."""
+        return Path(self.client.download_artifacts(version.run_id, PAIR_ARTIFACT, str(folder)))
+
     def _aliases(self) -> dict[str, int]:
         # Searching versions gives no aliases; only the registered model knows them.
         found = self.client.search_registered_models(f"name = '{self.model_name}'")

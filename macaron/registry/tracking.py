@@ -93,11 +93,7 @@ class Tracking(Champions):
         """
         from mlflow.entities import Metric, RunTag
 
-        values = {
-            f"suite/{suite}/{name}": value
-            for suite, numbers in verdict.metrics()["suite"].items()
-            for name, value in numbers.items()
-        }
+        values = verdict.flat_metrics()
         there = self.client.get_run(run_id).data.metrics
         now = int(time.time() * 1000)
         metrics = [Metric(k, v, now, 0) for k, v in values.items() if there.get(k) != v]
@@ -107,6 +103,11 @@ class Tracking(Champions):
             "mlflow.note.content": _note(verdict),
         }
         self.client.log_batch(run_id, metrics=metrics, tags=[RunTag(*tag) for tag in tags.items()])
+
+    @one_line
+    def numbers(self, run_id: str) -> dict[str, float]:
+        """The last value of every metric of a run."""
+        return dict(self.client.get_run(run_id).data.metrics)
 
     @one_line
     def log_files(self, run_id: str, paths: Sequence[Path], folder: str = "") -> None:

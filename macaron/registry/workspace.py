@@ -190,7 +190,7 @@ class Workspace:
                 # Its run cache is for stages that DVC runs, and works in the process's folder.
                 repo.stage_cache.save = lambda stage: None
                 yield repo
-        except (DvcException, SCMError) as error:
+        except (DvcException, SCMError, OSError) as error:
             words = str(error).strip().splitlines()[0]
             raise RegistryError(
                 f"DVC: {words}", where=self.remote, mend="check stores.dvc_remote in macaron.toml"
