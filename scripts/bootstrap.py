@@ -9,11 +9,13 @@ only: `macaron.cli.machine` is too.
 
 import fcntl
 import hashlib
+import json
 import os
 import re
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,27 +89,27 @@ def _alone() -> Iterator[None]:
 
 
 def _digests() -> str:
-    """What the environment is made from."""
-    parts = [
-        hashlib.sha256((ROOT / n).read_bytes()).hexdigest() for n in (LOCK.name, "pyproject.toml")
-    ]
-    return "\n".join(parts) + "\n"
+    """What the environment is made from: the lock, and what pyproject.toml says of the package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    made_from = [LOCK.read_text(encoding="utf-8"), project["project"], project["build-system"]]
+    return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest() + "\n"
 
 
 def _stamp_agrees() -> bool:
-    if not (STAMP.exists() and PYTHON.exists() and STAMP.read_text() == _digests()):
-        return False
-    return not _other_python_wanted()
+    return STAMP.exists() and STAMP.read_text() == _digests() and _is_ours()
 
 
-def _other_python_wanted() -> bool:
-    """PYTHON was given, and the environment has another version."""
-    if not os.environ.get("PYTHON"):
+def _is_ours() -> bool:
+    """The environment was made here, and with the Python that PYTHON names, if it names one."""
+    config = VENV / "pyvenv.cfg"
+    if not (PYTHON.exists() and config.exists()):
         return False
-    have = (VENV / "pyvenv.cfg").read_text() if (VENV / "pyvenv.cfg").exists() else ""
-    return not re.search(
-        rf"^version *= *{sys.version_info[0]}\.{sys.version_info[1]}\b", have, re.M
-    )
+    text = config.read_text()
+    # Its scripts hold the folder's name, so that they end with a moved checkout.
+    here = re.search(rf"^command *=.* {re.escape(str(VENV))}$", text, re.M)
+    major, minor = sys.version_info[:2]
+    same = re.search(rf"^version *= *{major}\.{minor}\b", text, re.M)
+    return bool(here and (same or not os.environ.get("PYTHON")))
 
 
 def _install() -> None:
@@ -133,9 +135,8 @@ def _install() -> None:
 
 
 def _make_venv() -> None:
-    """A venv whose pip runs; one that is half made or of another Python is made anew."""
-    works = PYTHON.exists() and _runs([str(PYTHON), "-m", "pip", "--version"])
-    if works and not _other_python_wanted():
+    """A venv whose pip runs; one that is half made or not ours is made anew."""
+    if _is_ours() and _runs([str(PYTHON), "-m", "pip", "--version"]):
         return
     print(f"making .venv with Python {sys.version.split()[0]}", flush=True)
     made = subprocess.run(
@@ -171,6 +172,7 @@ def _pip(arguments: list[str], total: int) -> None:
             text=True,
             errors="replace",
             env={**os.environ, **PIP_ENVIRONMENT},
+            close_fds=False,
         ) as pip,
     ):
         assert pip.stdout is not None
@@ -178,14 +180,13 @@ def _pip(arguments: list[str], total: int) -> None:
             log.write(line)
             collected += line.startswith(("Collecting ", "Requirement already satisfied"))
             step = "unpacking" if line.startswith("Installing") else "collected"
-            _show(
-                f"  {min(collected, total)} of {total} {step}, {time.monotonic() - started:.0f} s"
-            )
+            spent = time.monotonic() - started
+            _show(f"  {min(collected, total)} of {total} {step}, {spent:.0f} s")
     _show("")
     if pip.returncode:
         tail = "".join(LOG.read_text().splitlines(keepends=True)[-15:])
         raise InstallError(
-            f"{tail}pip failed; all of its output is in {LOG}. The same command tries again"
+            f"{tail}pip failed; its whole output is in {LOG}. Mend, and run it again"
         )
 
 

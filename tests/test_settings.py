@@ -131,7 +131,7 @@ def test_no_workers_means_one_a_core(tmp_path: Path) -> None:
 def test_settings_cannot_be_changed(project: Path) -> None:
     settings = load_settings(project)
     with pytest.raises(ValueError, match="frozen"):
-        settings.profile = "other"
+        settings.profile = "other"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ time.sleep(60)
 
 def flow(root: Path, code: str) -> None:
     (root / "flows").mkdir(exist_ok=True)
+    # Without it the house's own flows, which are installed, would be found first.
+    (root / "flows" / "__init__.py").touch()
     (root / "flows" / "improve.py").write_text(code)
 
 
