@@ -49,7 +49,7 @@ def wilson(right: int, items: int, z: float = 1.96) -> tuple[float, float]:
     share, square = right / items, z * z / items
     middle = (share + square / 2) / (1 + square)
     half = z * (share * (1 - share) / items + square / (4 * items)) ** 0.5 / (1 + square)
-    return middle - half, middle + half
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def measure(base: Path, items: int, groups: int, seed: int) -> list[Row]:

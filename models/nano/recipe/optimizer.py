@@ -19,12 +19,13 @@ class MuonAdamW:
     def __init__(self, model: Any, lr: float) -> None:
         import torch
 
-        matrices, others = [], []
+        matrices: list[Any] = []
+        others: list[Any] = []
         for name, parameter in model.named_parameters():
             hidden = parameter.ndim == 2 and "embed" not in name
             (matrices if hidden else others).append(parameter)
         self._peak = lr
-        self._parts = (
+        self._parts: tuple[Any, ...] = (
             torch.optim.Muon(matrices, lr=lr, momentum=0.95, nesterov=True, weight_decay=0.0),
             torch.optim.AdamW(others, lr=lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
         )

@@ -31,7 +31,7 @@ class Recipe:
     """Everything that the weights follow from, besides the environments."""
 
     seed: int = 1
-    steps: int = 3600
+    steps: int = 3000
     batch: int = 64
     """Examples a step, over all processes."""
     processes: int = 2
@@ -68,7 +68,7 @@ def architecture() -> Any:
 
 def pretrain(recipe: Recipe, out: Path) -> None:
     """Trains in `recipe.processes` single-thread processes and writes the base to `out`."""
-    import torch.multiprocessing as mp
+    from torch.multiprocessing.spawn import spawn
 
     # Returning freed memory to the system and faulting it in again took a third of a step.
     os.environ.update(MALLOC_TRIM_THRESHOLD_="4294967296", MALLOC_MMAP_THRESHOLD_="1073741824")
@@ -78,9 +78,10 @@ def pretrain(recipe: Recipe, out: Path) -> None:
         words = texts(load_hcp(HCP_FILE), recipe.seed, recipe.tokenizer_texts)
         train_tokenizer(words).save_pretrained(folder)
         print(f"tokenizer: {VOCABULARY} tokens", flush=True)
-        mp.spawn(_worker, args=(recipe, folder), nprocs=recipe.processes)
+        spawn(_worker, (recipe, folder), recipe.processes)  # type: ignore[no-untyped-call]
         for file in sorted(folder.iterdir()):
             if file.is_file() and file.name != "rendezvous":
+                file.chmod(0o644)
                 file.replace(out / file.name)
 
 
@@ -109,8 +110,10 @@ def _worker(rank: int, recipe: Recipe, folder: Path) -> None:
 def _train(model: Any, tokenizer: Any, recipe: Recipe, rank: int) -> None:
     optimizer = MuonAdamW(model, recipe.lr)
     hcp = load_hcp(HCP_FILE)
-    began, seen = time.monotonic(), 0.0
+    launcher, began, seen = os.getppid(), time.monotonic(), 0.0
     for step in range(recipe.steps):
+        if os.getppid() != launcher:
+            raise TrainingError("the launcher is gone", where=f"pretraining step {step}")
         first = step * recipe.batch
         mine = range(first + rank, first + recipe.batch, recipe.processes)
         examples = [encode(tokenizer, hcp, exchange(recipe.seed, number)) for number in mine]
@@ -147,7 +150,7 @@ def _gradients(model: Any, examples: list[Example], micro: int, pad: int) -> tup
         loss.backward()
         totals += torch.stack([loss.detach(), weights.sum(), (weights > 0).sum().float()])
     gradients = [p.grad for p in model.parameters()]
-    flat = torch.cat([totals, *(g.flatten() for g in gradients)])
+    flat: Any = torch.cat([totals, *(g.flatten() for g in gradients)])
     dist.all_reduce(flat)
     weight = flat[1].clone()
     parts = (flat[3:] / weight).split([g.numel() for g in gradients])
