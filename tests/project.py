@@ -1,5 +1,6 @@
 """A project of its own for a test: a git repository with the house's documents and flows."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ from typing import Any
 import tomlkit
 
 from macaron.cli.environment import cycle_environment
+from macaron.mindforge.stores import tracking
+from macaron.settings import load_settings
 
 HOUSE = Path(__file__).parents[1]
 PARTS = ("flows", "tasks", "contracts", "data", "models/profiles", "macaron.toml", "prefect.yaml")
@@ -63,14 +66,38 @@ def edit(path: Path, *table: str, **values: Any) -> None:
 
 def macaron(root: Path, *arguments: str, **variables: str) -> "subprocess.CompletedProcess[str]":
     """Runs the command line in the project, as a person would."""
-    environment = cycle_environment(root / ".macaron") | variables
-    environment.pop("MACARON_FULL", None)
-    environment["PREFECT_HOME"] = os.environ["PREFECT_HOME"]
     return subprocess.run(
-        [sys.executable, "-m", "macaron.cli.main", *arguments],
+        command(*arguments),
         cwd=root,
-        env=environment,
+        env=environment(root, **variables),
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def command(*arguments: str) -> list[str]:
+    """The command line's command."""
+    return [sys.executable, "-m", "macaron.cli.main", *arguments]
+
+
+def environment(root: Path, **variables: str) -> dict[str, str]:
+    """A person's environment in the project, with Prefect's server where a test started one."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("MACARON_")}
+    home = {} if "PREFECT_API_URL" in os.environ else {"PREFECT_HOME": str(root / ".prefect")}
+    return cycle_environment(root / ".macaron", inherited | home) | variables
+
+
+def last_cycle(root: Path) -> dict[str, Any]:
+    """The record of the project's latest cycle."""
+    records = sorted((root / ".macaron" / "cycles").glob("*/cycle.json"))
+    value: dict[str, Any] = json.loads(records[-1].read_text())
+    return value
+
+
+def champion(root: Path) -> str:
+    """Id of the champion's pair, from the registry."""
+    settings = load_settings(root)
+    found = tracking(settings, settings.model_name).champion()
+    assert found is not None
+    return found.pair_id
