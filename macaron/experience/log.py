@@ -40,6 +40,8 @@ class CompactionReport:
     """Lines that could not be used: torn, damaged, or feedback for a turn nobody logged."""
     redacted: dict[str, int] = field(default_factory=dict)
     """Kind of sensitive text -> placeholders in these turns."""
+    untokened: int = 0
+    """Turns that lost their token ids by it."""
     files: list[str] = field(default_factory=list)
     """Parquet files."""
     set_aside_files: list[str] = field(default_factory=list)
@@ -69,8 +71,7 @@ class TurnLog:
             StorageError: the disk is full or read-only.
         """
         to_table([trajectory])
-        redacted = redact([trajectory])
-        self._append(turn_line(redacted.rows[0], dict(redacted.found)))
+        self._append(turn_line(redact([trajectory])))
 
     def append_feedback(self, trajectory_id: str, feedback: Feedback) -> None:
         """Logs what was said of a turn, logged or compacted before; on return it is on the disk.
@@ -83,7 +84,7 @@ class TurnLog:
         """
         check_feedback(feedback)
         clean, found = redact_feedback(replace(feedback, at=feedback.at or now()))
-        self._append(feedback_line(trajectory_id, clean, dict(found)))
+        self._append(feedback_line(trajectory_id, clean, found))
 
     def compact(self, store: ExperienceStore) -> CompactionReport:
         """Moves every turn logged so far into the store, its feedback joined by id.
@@ -151,6 +152,7 @@ class TurnLog:
         report.files += [str(file) for file in files]
         report.set_aside += len(segment.bad)
         report.feedback += len(segment.feedback)
+        report.untokened += segment.untokened
         for name, count in segment.found.items():
             report.redacted[name] = report.redacted.get(name, 0) + count
         if segment.bad:

@@ -51,7 +51,7 @@ def redact(rows: Sequence[Trajectory]) -> Redactions:
     for row in rows:
         clean = row if row.source in UNTOUCHED else _redact_row(row, found)
         changed += clean is not row
-        untokened += clean is not row and len(row.token_ids) > 0
+        untokened += len(row.token_ids) > len(clean.token_ids)
         done.append(clean)
     return Redactions(tuple(done), dict(sorted(found.items())), changed, untokened)
 

@@ -6,16 +6,17 @@ validation must see.
 
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from macaron.experience.redaction import Redactions
 from macaron.experience.schema import Feedback, Trajectory
 
 _CRC_LENGTH = 8
 
 
-@dataclass(frozen=True)
+@dataclass
 class Segment:
     """What a segment file holds."""
 
@@ -25,18 +26,22 @@ class Segment:
     """(trajectory id, feedback), in the order of arrival."""
     found: dict[str, int] = field(default_factory=dict)
     """Kind of sensitive text -> times it was redacted before logging."""
+    untokened: int = 0
+    """Turns that lost their token ids by it."""
     bad: list[dict[str, Any]] = field(default_factory=list)
     """{line, reason, raw} of every line that could not be read."""
 
 
-def turn_line(row: Trajectory, found: dict[str, int]) -> bytes:
-    """The line of a turn."""
-    return _line({"turn": row.to_json(), "redacted": found})
+def turn_line(redacted: Redactions) -> bytes:
+    """The line of the one turn that was redacted."""
+    (row,) = redacted.rows
+    found, untokened = dict(redacted.found), redacted.untokened
+    return _line({"turn": row.to_json(), "redacted": found, "untokened": untokened})
 
 
-def feedback_line(trajectory_id: str, feedback: Feedback, found: dict[str, int]) -> bytes:
+def feedback_line(trajectory_id: str, feedback: Feedback, found: Mapping[str, int]) -> bytes:
     """The line of a later feedback."""
-    return _line({"id": trajectory_id, "feedback": asdict(feedback), "redacted": found})
+    return _line({"id": trajectory_id, "feedback": asdict(feedback), "redacted": dict(found)})
 
 
 def parse_segment(data: bytes) -> Segment:
@@ -69,14 +74,11 @@ def _read(line: bytes, segment: Segment) -> str | None:
         if "turn" in record:
             row = Trajectory.from_json(record["turn"])
             segment.turns.setdefault(row.id, row)
+            segment.untokened += record["untokened"]
         else:
             segment.feedback.append((record["id"], Feedback(**record["feedback"])))
-        _add(segment.found, record["redacted"].items())
+        for name, count in record["redacted"].items():
+            segment.found[name] = segment.found.get(name, 0) + count
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         return f"not a record: {type(error).__name__}: {error}"
     return None
-
-
-def _add(total: dict[str, int], counts: Iterable[tuple[str, int]]) -> None:
-    for name, count in counts:
-        total[name] = total.get(name, 0) + count

@@ -5,6 +5,7 @@ written twice are one file; a row written again with later feedback replaces the
 read.
 """
 
+import logging
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +23,8 @@ from macaron.experience.redaction import redact
 from macaron.experience.schema import SCHEMA, Source, Trajectory
 from macaron.experience.table import check_schema, from_table, to_table
 from macaron.files import digest_bytes, digest_file, write_atomic
+
+logger = logging.getLogger(__name__)
 
 _NAME_LENGTH = 32
 _DAY = pa.schema([pa.field("day", pa.string())])
@@ -60,7 +63,15 @@ class ExperienceStore:
             ExperienceError: a row does not fit the schema; nothing is written then.
             StorageError: the disk is full or read-only.
         """
-        table = _once(to_table(redact(trajectories).rows))
+        redacted = redact(trajectories)
+        if redacted.changed:
+            logger.info(
+                "redacted %d rows (%s), of which %d lost their token ids",
+                redacted.changed,
+                redacted.found,
+                redacted.untokened,
+            )
+        table = _once(to_table(redacted.rows))
         days = pc.cast(pc.cast(_known_at(table), pa.date32()), pa.string())
         return [
             self._write(day, table.filter(pc.equal(days, day)))
@@ -80,7 +91,7 @@ class ExperienceStore:
             DigestError: a file is not what its name says.
             ExperienceError: a file has another schema.
         """
-        keep = None if sources is None else pc.field("source").isin(sorted(sources))
+        keep = None if sources is None else _is_in("source", sources)
         table = _once(self._load(SCHEMA.names, keep, since))
         if since is not None:
             moment = pa.scalar(since.astimezone(UTC), pa.timestamp("us", tz="UTC"))
@@ -91,7 +102,7 @@ class ExperienceStore:
         """The stored rows among these ids."""
         if not ids:
             return {}
-        table = _once(self._load(SCHEMA.names, pc.field("id").isin(sorted(ids))))
+        table = _once(self._load(SCHEMA.names, _is_in("id", ids)))
         return {row.id: row for row in from_table(table)}
 
     def stats(self) -> Stats:
@@ -137,7 +148,7 @@ class ExperienceStore:
         pruning = since and pc.field("day") >= since.astimezone(UTC).date().isoformat()
         tables = [SCHEMA.empty_table().select(names)]
         for fragment in dataset.get_fragments(filter=pruning):
-            _check(Path(fragment.path), fragment.physical_schema)
+            _check(fragment)
             tables.append(fragment.to_table(schema=dataset.schema, columns=names, filter=keep))
         return pa.concat_tables(tables)
 
@@ -151,14 +162,19 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _check(path: Path, schema: pa.Schema) -> None:
+def _is_in(name: str, values: Collection[str]) -> Any:
+    return pc.field(name).isin(pa.array(sorted(values), pa.string()))
+
+
+def _check(fragment: Any) -> None:
+    path = Path(fragment.path)
     if not _named_by_content(path):
         raise DigestError(
             "content is not what the file's name says",
             where=str(path),
             mend="restore it with `dvc pull`, or remove it",
         )
-    check_schema(schema, str(path))
+    check_schema(fragment.physical_schema, str(path))
 
 
 def _named_by_content(path: Path) -> bool:
