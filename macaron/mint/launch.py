@@ -26,7 +26,6 @@ OnEvent = Callable[[dict[str, Any]], None]
 """Gets each event of the training, as `macaron.mint.events` describes them."""
 
 ENVIRONMENT = {
-    "DS_ACCELERATOR": "cpu",
     "OMP_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "HF_HUB_OFFLINE": "1",
@@ -34,14 +33,18 @@ ENVIRONMENT = {
     "TRANSFORMERS_VERBOSITY": "error",
     "DO_NOT_TRACK": "1",
 }
-"""Set unless the user has set it: one thread a rank, no network, no telemetry."""
+"""One thread a rank (another number gives other bits), no network, no telemetry."""
 
 
 def command(job_path: Path, processes: int, port: int = 29500) -> list[str]:
     """The launch command; the same that `train` runs, for a person to run or read."""
     launcher = Path(sysconfig.get_path("scripts")) / "deepspeed"
     return [
-        *([str(launcher)] if launcher.exists() else [sys.executable, "-m", "deepspeed"]),
+        *(
+            [str(launcher)]
+            if launcher.exists()
+            else [sys.executable, "-m", "deepspeed.launcher.runner"]
+        ),
         f"--num_accelerators={processes}",
         f"--master_port={port}",
         "--no_local_rank",
@@ -91,22 +94,21 @@ def train(
 
 
 def _follow(process: subprocess.Popen[bytes], log: IO[bytes], on_event: OnEvent) -> dict[str, Any]:
-    """Hands on the events; the one that ended it: done, error, or the last before silence.
+    """Hands on the events up to the one that ends them, and gives that: done, error or silence.
 
     Nothing that matters comes after done or error, and the launcher alone takes seconds to see
     that its ranks have ended.
     """
-    event = {"event": "silence"}
     assert process.stdout is not None
     for raw in process.stdout:
         log.write(raw)
         log.flush()
-        event = _event(raw) or event
-        if _event(raw):
+        event = _event(raw)
+        if event is not None:
             on_event(event)
-        if event["event"] in ("done", "error"):
-            break
-    return event
+            if event["event"] in ("done", "error"):
+                return event
+    return {"event": "silence"}
 
 
 def to_error(event: dict[str, Any], log_path: Path) -> MacaronError:
@@ -131,7 +133,7 @@ def _running(
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=log,
-        env={**ENVIRONMENT, **os.environ},
+        env={"DS_ACCELERATOR": "cpu", **os.environ, **ENVIRONMENT},
         start_new_session=True,
         preexec_fn=die_with_parent,
     )

@@ -72,14 +72,15 @@ def write_adapter(weights: Weights, layout: Layout, folder: Path) -> str:
         StorageError: the disk is full or read-only.
     """
     import torch
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     check_finite(weights, str(folder))
     tensors = {key: w.detach().to("cpu", torch.float32).contiguous() for key, w in weights.items()}
     if not tensors or any(t.numel() == 0 for t in tensors.values()):
         raise TrainingError("the adapter gathered for saving is empty", where=str(folder))
     with storage_errors(folder), _folder_beside(folder) as temporary:
-        save_file(tensors, temporary / WEIGHTS, metadata={"format": "pt"})
+        # Not save_file: it reports a full disk as a serialisation error of its own.
+        (temporary / WEIGHTS).write_bytes(save(tensors, metadata={"format": "pt"}))
         write_json(temporary / CONFIG, layout.config)
         back = load_weights(temporary)
         if back.keys() != tensors.keys() or not all(_same(back[k], tensors[k]) for k in tensors):

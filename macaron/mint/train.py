@@ -9,7 +9,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from macaron.errors import MacaronError
+from macaron.errors import MacaronError, TrainingError
 from macaron.mint.events import Events
 from macaron.mint.job import load_job
 from macaron.mint.leash import follow_leader
@@ -41,6 +41,12 @@ def main() -> int:
         traceback.print_exc()
         events.error(error)
         return error.exit_code
+    except Exception as error:
+        # A bug of ours: it keeps its traceback, and whoever launched this hears of it at once.
+        traceback.print_exc()
+        said = next(iter(str(error).splitlines()), "")
+        events.error(TrainingError(f"{type(error).__name__}: {said}", mend="report it"))
+        return 1
     return 0
 
 

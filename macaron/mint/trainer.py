@@ -63,6 +63,8 @@ class Trainer:
         Raises:
             TrainingError: training stopped, or its adapter did not land.
         """
+        from macaron.learner.checkpoint import STATE
+
         key = specialist.specialist
         found = load_result(self.job, specialist)
         if found is not None:
@@ -75,7 +77,7 @@ class Trainer:
             specialist=key,
             index=names.index(key) + 1,
             of=len(names),
-            resumed=checkpoint.exists(),
+            resumed=(checkpoint / STATE).exists(),
         )
         result = self._train(specialist, self._load(specialist), checkpoint)
         self.events.emit(

@@ -55,7 +55,7 @@ def make_job(
         lora=LORA,
         grpo=GrpoConfig(**config | grpo),
         processes=processes,
-        timeout=300,
+        timeout=900,
         specialists=tuple(_inputs(folder, key, adapters / key, examples) for key in specialists),
     )
     return write_job(job, folder / "job.json")
