@@ -99,7 +99,9 @@ class GenUI:
 
         def phrases() -> Parts:
             tags = " ".join(rng.sample(TAGS, COUNT[kind]))
-            return kind, rng.randrange(4), rng.randrange(2), rng.randrange(2), tags
+            # A part that cannot be seen would put one phrase into both splits.
+            special = rng.randrange(2) if kind in ("row", "stat") else 0
+            return kind, rng.randrange(4), rng.randrange(2), special, tags
 
         messages, reference, data = draw(
             split, self.name, phrases, lambda parts: _build(rng, split, parts)

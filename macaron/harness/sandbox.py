@@ -4,6 +4,7 @@ No reward is computed in here or in the sandbox: results are raw outputs, judged
 fault of the sandbox itself is the outcome `invalid`, never a wrong answer.
 """
 
+import atexit
 import contextlib
 import json
 import os
@@ -20,6 +21,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
+from macaron.errors import MacaronError
+from macaron.files import storage_errors
+
 WORKER = Path(__file__).with_name("sandbox_worker.py")
 
 Outcome = Literal["ok", "error", "timeout", "memory", "killed", "output", "invalid"]
@@ -31,8 +35,8 @@ class Limits:
 
     cpu_s: int = 1
     """Processor time, whole seconds."""
-    wall_s: float = 3.0
-    """Wall-clock time, seconds; above `cpu_s`, so that a busy machine fails no honest job."""
+    wall_s: float = 10.0
+    """Wall-clock time, seconds; far above `cpu_s`, so that a busy machine fails no honest job."""
     memory_bytes: int = 256 << 20
     """Address space."""
     output_chars: int = 10_000
@@ -65,8 +69,8 @@ class Result:
     """The exception's text, or why the result is invalid."""
 
 
-class WorkerEndedError(Exception):
-    """The fork server ended or did not answer; whoever sent it a job starts another."""
+class SandboxError(MacaronError):
+    """The fork server ended or did not answer."""
 
 
 class Sandbox:
@@ -96,7 +100,8 @@ class Sandbox:
 
     def run(self, jobs: Sequence[Job]) -> list[Result]:
         """One result a job, in order; identical jobs run once."""
-        lines = [json.dumps(asdict(job)) for job in jobs]
+        # vars, not asdict, which would copy every database.
+        lines = [json.dumps(vars(job)) for job in jobs]
         with self._lock:
             results = {line: self._run(line) for line in dict.fromkeys(lines)}
         return [results[line] for line in lines]
@@ -111,18 +116,24 @@ class Sandbox:
         for _ in range(2):
             try:
                 return self._running().ask(line)
-            except WorkerEndedError as error:
+            except SandboxError as error:
                 reason = str(error)
                 self.close()
-        return Result("invalid", error=f"sandbox: {reason}")
+        return Result("invalid", error=reason)
+
+
+def _ended(why: str) -> SandboxError:
+    return SandboxError(why, where="sandbox", mend="`macaron doctor` tells what is missing")
 
 
 class _Worker:
     """One fork server process."""
 
     def __init__(self, limits: Limits) -> None:
-        self._folder = tempfile.mkdtemp(prefix="sandbox-")
-        Path(self._folder).chmod(0o755)
+        with storage_errors(Path(tempfile.gettempdir())):
+            self._folder = Path(tempfile.mkdtemp(prefix="sandbox-"))
+            # The worker gives up its rights and must still be able to enter.
+            self._folder.chmod(0o755)
         self._answer_s = limits.wall_s + 20
         self._buffer = b""
         self._process = subprocess.Popen(
@@ -136,7 +147,7 @@ class _Worker:
         )
         try:
             self.level: tuple[str, ...] = tuple(json.loads(self._read()))
-        except WorkerEndedError:
+        except SandboxError:
             self.close()
             raise
 
@@ -144,18 +155,18 @@ class _Worker:
         """The worker's result for a job.
 
         Raises:
-            WorkerEndedError: it ended, answered nonsense or did not answer in time.
+            SandboxError: it ended, answered nonsense or did not answer in time.
         """
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
         except OSError as error:
-            raise WorkerEndedError("the worker has ended") from error
+            raise _ended("its process is gone") from error
         try:
             found = json.loads(self._read())
         except (ValueError, RecursionError) as error:
-            raise WorkerEndedError("the worker's answer is not JSON") from error
+            raise _ended("its answer is not JSON") from error
         return Result(found["outcome"], tuple(found["outputs"]), found["error"])
 
     def _read(self) -> bytes:
@@ -164,10 +175,10 @@ class _Worker:
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([pipe], [], [], left)[0]:
-                raise WorkerEndedError(f"no answer in {self._answer_s:.0f} s")
+                raise _ended(f"no answer in {self._answer_s:.0f} s")
             chunk = os.read(pipe, 65536)
             if not chunk:
-                raise WorkerEndedError("the worker has ended")
+                raise _ended("its process is gone")
             self._buffer += chunk
         line, self._buffer = self._buffer.split(b"\n", 1)
         return line
@@ -188,9 +199,13 @@ def shared_sandbox() -> Sandbox:
 
 
 @cache
-def _sandbox_of(_pid: int) -> Sandbox:
-    import atexit
-
+def _sandbox_of(pid: int) -> Sandbox:
     sandbox = Sandbox()
-    atexit.register(sandbox.close)
+    atexit.register(_close_own, sandbox, pid)
     return sandbox
+
+
+def _close_own(sandbox: Sandbox, pid: int) -> None:
+    # A forked process inherits the registration, and must not end its parent's worker.
+    if os.getpid() == pid:
+        sandbox.close()
