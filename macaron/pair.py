@@ -35,9 +35,8 @@ class Pair:
     @property
     def id(self) -> str:
         """16 hex characters over base, adapters and HCP."""
-        return digest_value(
-            {"base": self.base, "adapters": dict(self.adapters), "hcp": self.hcp}
-        )[:16]
+        parts = {"base": self.base, "adapters": dict(self.adapters), "hcp": self.hcp}
+        return digest_value(parts)[:16]
 
     def to_json(self) -> dict[str, Any]:
         """The manifest file's value."""
