@@ -28,13 +28,14 @@ class LoraConfig(Section):
 class GrpoConfig(Section):
     """One specialist's reinforcement learning."""
 
-    steps: int = Field(gt=0, description="optimizer steps")
+    steps: int = Field(gt=0, description="rounds of sampling and learning")
     prompts: int = Field(gt=0, description="prompts a step")
     group: int = Field(gt=1, description="responses a prompt; a group of one has no advantage")
     lr: float = Field(gt=0, description="peak learning rate")
     warmup: int = Field(ge=0, description="steps of linear warm-up")
     final_lr: float = Field(ge=0, le=1, description="share of the peak at the last step")
-    clip: float = Field(gt=0, description="probability-ratio clip, +- this")
+    epochs: int = Field(1, gt=0, description="optimizer steps on each step's rollouts")
+    clip: float = Field(gt=0, description="probability-ratio clip, +- this; needs epochs > 1")
     temperature: float = Field(gt=0, description="of the rollouts trained on")
     max_grad_norm: float = Field(gt=0, description="gradient norm is clipped to this")
     routing_batch: int = Field(ge=0, description="labelled turns a step for the router (L0)")

@@ -52,6 +52,13 @@ class RowLayer(CacheLayerMixin):  # type: ignore[misc]
         """Makes row i a copy of the old row beam_idx[i]; rows can grow and shrink in number."""
         self.keys, self.values = self._pick(self.keys, beam_idx), self._pick(self.values, beam_idx)
 
+    def drop(self, holes: Tensor, last: Tensor, rows: int) -> None:
+        """Keeps `rows` rows: those in `last` are moved to `holes`, what lies behind is given up."""
+        for states in (self.keys, self.values):
+            filled = states[:, :, : self.length]
+            filled[holes] = filled[last]
+        self.keys, self.values = self.keys[:rows], self.values[:rows]
+
     def _pick(self, old: Tensor, index: Tensor) -> Tensor:
         new = self._room(old, len(index))
         torch.index_select(old[:, :, : self.length], 0, index, out=new[:, :, : self.length])
@@ -66,6 +73,11 @@ class RowCache(Cache):  # type: ignore[misc]
 
     def __init__(self, layers: int, capacity: int) -> None:
         super().__init__(layers=[RowLayer(capacity) for _ in range(layers)])
+
+    def drop(self, holes: Tensor, last: Tensor, rows: int) -> None:
+        """`RowLayer.drop` in every layer."""
+        for layer in self.layers:
+            layer.drop(holes, last, rows)
 
 
 def plain_layers(config: Any, length: int) -> bool:
@@ -91,3 +103,27 @@ def make_cache(config: Any, capacity: int) -> Cache:
     if plain_layers(config, capacity):
         return RowCache(text.num_hidden_layers, capacity)
     return DynamicCache(config=config)
+
+
+def drop_rows(cache: Cache, going: Tensor) -> Tensor:
+    """Gives up the rows of a cache that aren't in `going`; few rows are moved, not all copied.
+
+    Args:
+        going: ascending row numbers to keep.
+
+    Returns:
+        For each row that there is now, the number it had.
+    """
+    rows = len(going)
+    kept = going[going < rows]
+    last = going[len(kept) :]
+    origin = torch.arange(rows)
+    free = torch.ones(rows, dtype=torch.bool)
+    free[kept] = False
+    holes = free.nonzero()[:, 0]
+    origin[holes] = last
+    if isinstance(cache, RowCache):
+        cache.drop(holes, last, rows)
+    else:
+        cache.reorder_cache(origin)
+    return origin

@@ -4,6 +4,7 @@ What it samples from is what the learner trains: the same modules, the same arit
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,10 @@ from torch import Tensor
 
 from macaron.engines import adapters, attention, lora
 from macaron.engines.base import Completion, SampleParams
-from macaron.engines.cache import make_cache, plain_layers
+from macaron.engines.cache import drop_rows, make_cache, plain_layers
 from macaron.engines.randomness import uniforms
 from macaron.engines.sampler import Tape, choose
 from macaron.errors import ConfigError
-
-COMPACT_BELOW = 0.75
-"""Finished rows leave the cache when the share of rows still going falls below this."""
 
 
 class LocalEngine:
@@ -91,6 +89,13 @@ class LocalEngine:
         self._known(adapter)
         adapters.set_active(self.model, adapter)
 
+    @contextmanager
+    def passes(self, adapter: str | None) -> Iterator[None]:
+        """Forward passes of one adapter, which must not change within the block."""
+        self.set_active(adapter)
+        with lora.summed(self.model, adapter):
+            yield
+
     @torch.no_grad()
     def sample(
         self,
@@ -106,7 +111,12 @@ class LocalEngine:
             first: index that randomness gives the first prompt, so that a call for a part of the
                 prompts samples what one call for all would.
         """
-        self.set_active(adapter)
+        with self.passes(adapter):
+            return self._sample_all(prompts, params, n, first)
+
+    def _sample_all(
+        self, prompts: Sequence[Sequence[int]], params: SampleParams, n: int, first: int
+    ) -> list[list[Completion]]:
         done: dict[tuple[int, int], Completion] = {}
         for chunk in self._chunks(prompts, n):
             rows = [(p, s) for p, samples in chunk for s in samples]
@@ -156,10 +166,9 @@ class LocalEngine:
             going = np.flatnonzero(~tape.stopped[rows])
             if not len(going) or step + 1 == params.max_tokens:
                 break
-            if len(going) < COMPACT_BELOW * len(rows):
-                rows = rows[going]
-                state.pick(torch.from_numpy(going))
-                tokens = tokens[going]
+            if len(going) < len(rows):
+                origin = state.drop(torch.from_numpy(going))
+                rows, tokens = rows[origin.numpy()], tokens[origin]
             logits = state.forward(tokens[:, None], keep=1)[:, 0]
         return tape.completions()
 
@@ -173,7 +182,12 @@ class LocalEngine:
         """log p(option | prompt) summed over the option's tokens, as `Engine.rank`."""
         if not options or not all(options):
             raise ConfigError("an option to rank has no token", where="local engine")
-        self.set_active(adapter)
+        with self.passes(adapter):
+            return self._rank_all(prompts, options)
+
+    def _rank_all(
+        self, prompts: Sequence[Sequence[int]], options: Sequence[Sequence[int]]
+    ) -> list[list[float]]:
         ranked: list[list[float]] = [[] for _ in prompts]
         order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
         size = max(1, self.batch // len(options))
@@ -250,6 +264,15 @@ class _Decode:
     def pick(self, rows: Tensor) -> None:
         """Row i becomes a copy of the old row rows[i]."""
         self.cache.reorder_cache(rows)
+        self._rows(rows)
+
+    def drop(self, going: Tensor) -> Tensor:
+        """Keeps these rows, in an order of its own; for each row now, the number it had."""
+        origin = drop_rows(self.cache, going)
+        self._rows(origin)
+        return origin
+
+    def _rows(self, rows: Tensor) -> None:
         self.valid, self.next_position = self.valid[rows], self.next_position[rows]
 
 

@@ -37,6 +37,11 @@ class Counts:
     rewards: float
 
     @property
+    def tokens(self) -> float:
+        """Tokens that carry loss."""
+        return self.trained_tokens + self.example_tokens + self.routing_tokens
+
+    @property
     def reward(self) -> float:
         """Mean of the valid rewards; 0 where there is none."""
         return self.reward_sum / self.rewards if self.rewards else 0.0

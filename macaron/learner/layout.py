@@ -59,5 +59,25 @@ def chosen_logprobs(logits: Tensor, rows: Tensor, tokens: Tensor, temperature: T
     logits = logits.float()
     if not bool((temperature == 1).all()):
         logits = logits / temperature[:, None]
-    chosen = logits.view(-1).index_select(0, rows * logits.shape[1] + tokens)
-    return chosen - torch.logsumexp(logits, -1).index_select(0, rows)
+    chosen: Tensor = _Chosen.apply(logits, rows, tokens)  # type: ignore[no-untyped-call]
+    return chosen
+
+
+class _Chosen(torch.autograd.Function):
+    """log_softmax(logits)[rows, tokens], with few passes over the vocabulary backwards."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, rows: Tensor, tokens: Tensor) -> Tensor:
+        logprobs = torch.log_softmax(logits, -1)
+        places = rows * logits.shape[1] + tokens
+        ctx.save_for_backward(logprobs, rows, places)
+        return logprobs.view(-1).index_select(0, places)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        logprobs, rows, places = ctx.saved_tensors
+        of_row = grad.new_zeros(len(logprobs)).index_add_(0, rows, grad)
+        back = logprobs.exp().mul_(-of_row[:, None])
+        back.view(-1).index_add_(0, places, grad)
+        return back, None, None

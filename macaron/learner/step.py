@@ -68,10 +68,8 @@ class Training:
         rollouts = self._score(indices, groups, where)
         scored = time.perf_counter()
         counts, trees = self._batch(step, rollouts)
-        loss, gap, gradients = self._learn(trees, where)
         lr = learning_rate(self.config, step)
-        norm = updater.step(gradients, lr)
-        [loss] = self.backend.sum([loss])
+        loss, norm, gap = self._update(counts, trees, updater, lr, where)
         metrics = {
             "step": step + 1,
             "steps": self.config.steps,
@@ -84,7 +82,7 @@ class Training:
             "routing_tokens": int(counts.routing_tokens),
             "skipped_groups": int(counts.skipped_groups),
             "invalid": int(counts.invalid_rewards),
-            "logprob_gap": self.backend.max(gap),
+            "logprob_gap": gap,
             "sample_seconds": sampled - started,
             "score_seconds": scored - sampled,
             "update_seconds": time.perf_counter() - scored,
@@ -141,21 +139,41 @@ class Training:
         chosen = step_examples(items, size, derive(self.seed, self.specialist, kind), step)
         return [chosen[i] for i in share(len(chosen), self.backend.rank, self.backend.size)]
 
-    def _learn(self, trees: Sequence[Tree], where: str) -> tuple[float, float, list[Tensor]]:
+    def _update(
+        self, counts: Counts, trees: Sequence[Tree], updater: Updater, lr: float, where: str
+    ) -> tuple[float, float, float]:
+        """The first epoch's loss and gradient norm, and the log-probability gap, of all ranks.
+
+        Where no rank has a token the optimizer does not step: its momentum would move the
+        adapter by itself.
+        """
+        loss = norm = gap = 0.0
+        for epoch in range(self.config.epochs if counts.tokens else 0):
+            part, apart, gradients = self._learn(trees, where, on_policy=epoch == 0)
+            stepped = updater.step(gradients, lr)
+            if epoch == 0:
+                [loss], gap, norm = self.backend.sum([part]), self.backend.max(apart), stepped
+        return loss, norm, gap
+
+    def _learn(
+        self, trees: Sequence[Tree], where: str, on_policy: bool
+    ) -> tuple[float, float, list[Tensor]]:
         """The trees' loss, the log-probability gap, and the gradients; all of this rank only."""
         total = gap = 0.0
         gradients = [torch.zeros_like(p) for p in self.parameters]
-        for part in split(trees, self.config.pass_tokens):
-            names = [tree.label for tree in part]
-            logprobs = self.layout.logprobs(self.engine.causal, part)
-            guards.check_finite(logprobs, "a log-probability", where, names)
-            loss, apart = step_loss(logprobs, targets(part), self.config.clip)
-            guards.check_finite(loss.detach(), "the loss", where, names)
-            guards.check_gap(apart, self.engine.causal.dtype, where, names)
-            # Not loss.backward(): gradients that accumulate on a parameter wake ZeRO's hooks.
-            found = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
-            torch._foreach_add_(gradients, found)
-            total, gap = total + float(loss.detach()), max(gap, apart)
+        with self.engine.passes(self.adapter):
+            for part in split(trees, self.config.pass_tokens):
+                names = [tree.label for tree in part]
+                logprobs = self.layout.logprobs(self.engine.causal, part)
+                guards.check_finite(logprobs, "a log-probability", where, names)
+                loss, apart = step_loss(logprobs, targets(part), self.config.clip)
+                guards.check_finite(loss.detach(), "the loss", where, names)
+                if on_policy:
+                    guards.check_gap(apart, self.engine.causal.dtype, where, names)
+                # Not loss.backward(): gradients gathered on a parameter wake ZeRO's hooks.
+                found = torch.autograd.grad(loss, self.parameters, materialize_grads=True)
+                torch._foreach_add_(gradients, found)
+                total, gap = total + float(loss.detach()), max(gap, apart)
         norms = torch.stack(torch._foreach_norm(gradients))
         guards.check_finite(norms, "a gradient", where, [tree.label for tree in trees])
         return total, gap, gradients
