@@ -6,10 +6,11 @@ BIN := .venv/bin
 # Files of tests that start services take turns in two processes.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help improve test fast lint format env lock clean
+.PHONY: help improve ui test fast lint format env lock clean
 
 help:
 	@echo "make improve  make the environment and run one improvement cycle"
+	@echo "make ui       look at the cycles and versions in MLflow"
 	@echo "make test     make the environment and run all tests that this machine can"
 	@echo "make fast     only the tests that start no service and train nothing"
 	@echo "make lint     style, types and the direction of imports"
@@ -20,6 +21,9 @@ help:
 
 improve: env
 	@$(BIN)/macaron improve $(ARGS)
+
+ui: env
+	@$(BIN)/python scripts/ui.py
 
 test: env
 	@MACARON_FULL=1 $(PYTEST) $(ARGS)
