@@ -38,6 +38,7 @@ QUIET = {
     # A temporary server takes 20 s to start on two busy cores; Prefect gives up after 20.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     "PYTHONUNBUFFERED": "1",
+    "PYTHONWARNINGS": "ignore",
     "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
 }
