@@ -4,6 +4,8 @@ DVC notices neither a flipped byte in its cache nor a changed dependency of a fr
 does. It reads, and changes nothing.
 """
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from macaron.errors import MacaronError
@@ -38,12 +40,12 @@ def audit(
         lineage: git and DVC.
         tracking: MLflow; None leaves it out.
     """
-    record = lineage.find(pair_id)
-    if record is None:
-        return [Finding(False, f"git: there is no tag pair/{pair_id}")]
     try:
+        record = lineage.find(pair_id)
+        if record is None:
+            return [Finding(False, f"git: there is no tag pair/{pair_id} that can be read")]
         case = Case(pair_id, record, lineage.lock(pair_id), pairs, lineage)
-    except MacaronError as error:
+    except (MacaronError, ValueError) as error:
         return [Finding(False, f"git: {error}")]
     todo = [
         ("git: commit, trees and files are what their names say", checks.git_objects(case)),
@@ -70,3 +72,25 @@ def _findings(title: str, faults: Faults) -> list[Finding]:
         # A copy so broken that it cannot be read is a fault like any other.
         found.append(Finding(False, f"{title.partition(':')[0]}: {error}"))
     return found or [Finding(True, title)]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`python -m macaron.registry.audit PAIR...`: 0 when nothing differs."""
+    from macaron.settings import load_settings
+
+    settings = load_settings()
+    pairs = PairStore(settings.pairs)
+    lineage = Lineage(settings.root, settings.path(settings.stores.workspace), settings.dvc_remote)
+    artifacts = settings.state / "mlflow" / "artifacts"
+    tracking = Tracking(settings.mlflow_uri, settings.model_name, artifacts)
+    found = [f for name in arguments for f in audit(pairs.resolve(name), pairs, lineage, tracking)]
+    for finding in found:
+        print(finding)
+    return 0 if found and all(finding.ok for finding in found) else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except MacaronError as error:
+        sys.exit(f"error: {error}")

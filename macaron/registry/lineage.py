@@ -138,8 +138,10 @@ class Lineage:
             [*parents, entry.code.commit],
             f"{message}\n\n{_trailers(entry, md5)}\n",
         )
-        _point(git, entry.pair_id, commit)
+        # The worktree stands on its new commit before anything else does: after the tag nothing
+        # is left to do.
         workspace.git.text("update-ref", "--no-deref", "HEAD", commit)
+        _point(git, entry.pair_id, commit)
         return Record(commit, f"pair/{entry.pair_id}", md5)
 
 

@@ -392,7 +392,7 @@ def test_a_kill_anywhere_is_mended_by_a_rerun(project: Project) -> None:
             assert ran.stdout == "ended\n"
             break
         # A few points only, spread over the whole.
-        point += 7
+        point += 12
     assert point > 40
 
 
