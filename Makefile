@@ -26,7 +26,7 @@ ui: env
 	@$(BIN)/python scripts/ui.py
 
 test: env
-	@MACARON_FULL=1 $(PYTEST) $(ARGS)
+	@MACARON_FULL=1 $(PYTEST) -rs $(ARGS)
 
 fast: env
 	@$(PYTEST) $(ARGS)
