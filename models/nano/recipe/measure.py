@@ -22,6 +22,7 @@ from macaron.harness.prompts import answer_prompt, answer_text, label_ids, route
 from macaron.hcp.document import HCP, load_hcp
 from models.nano.recipe.pretrain import HCP_FILE, SHIPPED
 
+FAMILIES = ("chat", "agent", "coding", "genui", "routing")
 BATCH = 128
 GROUP = 8
 
@@ -60,7 +61,8 @@ def measure(base: Path, items: int, groups: int, seed: int) -> list[Row]:
     engine = LocalEngine(AutoModelForCausalLM.from_pretrained(base), tokenizer.pad_token_id, BATCH)
     hcp = load_hcp(HCP_FILE)
     rows: list[Row] = []
-    for name, environment in environments().items():
+    for name in FAMILIES:
+        environment = environments()[name]
         rng = random.Random(f"measure/{name}/{seed}")
         tasks = [environment.sample(rng, "sealed") for _ in range(items)]
         if name == "routing":
