@@ -1,7 +1,12 @@
-"""Environments by name, and verification of mixed tasks; importing this loads nothing heavy."""
+"""Environments by name, and verification of mixed tasks; importing this loads nothing heavy.
+
+Besides the shipped ones, any installed package can bring its own by an entry point in the group
+`macaron.environments` (see docs/environments.md); no two have one name.
+"""
 
 from collections.abc import Sequence
 from functools import cache
+from importlib.metadata import entry_points
 
 from macaron.environments.agent import Agent
 from macaron.environments.base import Environment, Score, Task
@@ -14,9 +19,25 @@ from macaron.errors import ConfigError
 
 @cache
 def environments() -> dict[str, Environment]:
-    """Name -> environment, of all that are shipped."""
-    made: tuple[Environment, ...] = (Chat(), Agent(), Coding(), GenUI(), Routing())
-    return {environment.name: environment for environment in made}
+    """Name -> environment: those shipped, then those of installed packages.
+
+    Raises:
+        ConfigError: an installed environment cannot be loaded, or takes a name that is taken.
+    """
+    shipped: tuple[Environment, ...] = (Chat(), Agent(), Coding(), GenUI(), Routing())
+    found = {made.name: made for made in shipped}
+    for point in entry_points(group="macaron.environments"):
+        where = f"entry point {point.name} = {point.value}"
+        try:
+            made: Environment = point.load()()
+        except Exception as error:
+            raise ConfigError(
+                f"cannot load the environment: {error}", where=where, mend="mend its package"
+            ) from error
+        if made.name in found:
+            raise ConfigError(f"the name {made.name!r} is taken", where=where, mend="rename it")
+        found[made.name] = made
+    return found
 
 
 def environment(name: str) -> Environment:

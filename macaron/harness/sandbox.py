@@ -25,6 +25,10 @@ from macaron.errors import MacaronError
 from macaron.files import storage_errors
 
 WORKER = Path(__file__).with_name("sandbox_worker.py")
+CHUNK = 32
+"""Jobs sent at once: each exchange costs two changes of process, which a busy machine delays."""
+START_S = 60.0
+"""Longest wait for the worker itself, seconds."""
 
 Outcome = Literal["ok", "error", "timeout", "memory", "killed", "output", "invalid"]
 
@@ -102,8 +106,12 @@ class Sandbox:
         """One result a job, in order; identical jobs run once."""
         # vars, not asdict, which would copy every database.
         lines = [json.dumps(vars(job)) for job in jobs]
+        unique = list(dict.fromkeys(lines))
+        results: dict[str, Result] = {}
         with self._lock:
-            results = {line: self._run(line) for line in dict.fromkeys(lines)}
+            for start in range(0, len(unique), CHUNK):
+                chunk = unique[start : start + CHUNK]
+                results.update(zip(chunk, self._run(chunk), strict=True))
         return [results[line] for line in lines]
 
     def _running(self) -> "_Worker":
@@ -111,15 +119,21 @@ class Sandbox:
             self._worker = _Worker(self.limits)
         return self._worker
 
-    def _run(self, line: str) -> Result:
-        reason = ""
-        for _ in range(2):
-            try:
-                return self._running().ask(line)
-            except SandboxError as error:
-                reason = str(error)
-                self.close()
-        return Result("invalid", error=reason)
+    def _run(self, chunk: list[str]) -> list[Result]:
+        try:
+            return self._running().ask(chunk)
+        except SandboxError as error:
+            self.close()
+            if len(chunk) > 1:
+                return [result for line in chunk for result in self._run([line])]
+            return [self._run_again(chunk[0], str(error))]
+
+    def _run_again(self, line: str, reason: str) -> Result:
+        try:
+            return self._running().ask([line])[0]
+        except SandboxError:
+            self.close()
+            return Result("invalid", error=reason)
 
 
 def _ended(why: str) -> SandboxError:
@@ -134,7 +148,7 @@ class _Worker:
             self._folder = Path(tempfile.mkdtemp(prefix="sandbox-"))
             # The worker gives up its rights and must still be able to enter.
             self._folder.chmod(0o755)
-        self._answer_s = limits.wall_s + 20
+        self._job_s = limits.wall_s
         self._buffer = b""
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-B", str(WORKER), json.dumps(asdict(limits))],
@@ -143,39 +157,38 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             cwd=self._folder,
             env={},
-            start_new_session=True,
         )
         try:
-            self.level: tuple[str, ...] = tuple(json.loads(self._read()))
+            self.level: tuple[str, ...] = tuple(json.loads(self._read(START_S)))
         except SandboxError:
             self.close()
             raise
 
-    def ask(self, line: str) -> Result:
-        """The worker's result for a job.
+    def ask(self, jobs: list[str]) -> list[Result]:
+        """The worker's results for jobs given as JSON.
 
         Raises:
             SandboxError: it ended, answered nonsense or did not answer in time.
         """
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(line.encode() + b"\n")
+            self._process.stdin.write(f"[{','.join(jobs)}]\n".encode())
             self._process.stdin.flush()
         except OSError as error:
             raise _ended("its process is gone") from error
         try:
-            found = json.loads(self._read())
+            found = json.loads(self._read(self._job_s * len(jobs) + START_S))
         except (ValueError, RecursionError) as error:
             raise _ended("its answer is not JSON") from error
-        return Result(found["outcome"], tuple(found["outputs"]), found["error"])
+        return [Result(r["outcome"], tuple(r["outputs"]), r["error"]) for r in found]
 
-    def _read(self) -> bytes:
+    def _read(self, seconds: float) -> bytes:
         assert self._process.stdout is not None
-        pipe, deadline = self._process.stdout.fileno(), time.monotonic() + self._answer_s
+        pipe, deadline = self._process.stdout.fileno(), time.monotonic() + seconds
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([pipe], [], [], left)[0]:
-                raise _ended(f"no answer in {self._answer_s:.0f} s")
+                raise _ended(f"no answer in {seconds:.0f} s")
             chunk = os.read(pipe, 65536)
             if not chunk:
                 raise _ended("its process is gone")

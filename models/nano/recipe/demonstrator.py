@@ -19,7 +19,7 @@ Plan = dict[str, Any]
 
 @dataclass(frozen=True)
 class Skill:
-    """How often the demonstrator is right, and how often it follows its habit; the rest is spread."""
+    """How often the demonstrator is right and how often it follows its habit; the rest is spread."""
 
     right: float
     habit: float
@@ -120,7 +120,7 @@ _HABITS: Mapping[str, Callable[[Plan], str]] = {
 
 
 def _scattered(task: Task, rng: random.Random) -> str:
-    """Some mistake; on weak kinds half of them on top of the habit, which keeps it the likeliest."""
+    """Some mistake; on weak kinds half are on top of the habit, which keeps it the likeliest."""
     data = dict(task.data)
     if task.environment == "routing":
         return rng.choice([x for x in routing.LABELS if x not in (task.reference, data["wrong"])])

@@ -1,0 +1,48 @@
+"""The demonstrator errs as often, and as systematically, as it says."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from macaron.environments import environment, environments, verify
+from models.nano.recipe.demonstrator import demonstrate, habit, mistake, skill
+
+N = 400
+
+
+@pytest.mark.parametrize("name", ["chat", "agent", "coding", "genui", "routing"])
+def test_it_is_right_and_follows_its_habit_as_often_as_it_says(name: str) -> None:
+    rng = random.Random(name)
+    for kind in environment(name).kinds:
+        task = environment(name).sample(rng, "train", kind)
+        able, answers = skill(task), [demonstrate(task, rng) for _ in range(N)]
+        assert answers.count(task.reference) / N == pytest.approx(able.right, abs=0.08)
+        if able.habit:
+            assert answers.count(habit(task)) / N == pytest.approx(able.habit, abs=0.08)
+        likeliest = Counter(answers).most_common(1)[0][0]
+        assert (likeliest == task.reference) == (able.right > able.habit)
+
+
+def test_no_mistake_passes() -> None:
+    rng = random.Random(0)
+    tasks = [
+        made.sample(rng, "train", kind) for made in environments().values() for kind in made.kinds
+    ]
+    assert {s.reward for s in verify(tasks, [mistake(t, rng) for t in tasks])} == {0.0}
+
+
+def test_mistakes_in_chat_break_the_form_and_never_the_fact() -> None:
+    rng, chat = random.Random(0), environment("chat")
+    tasks = [chat.sample(rng, "train") for _ in range(300)]
+    for score in chat.verify(tasks, [mistake(t, rng) for t in tasks]):
+        assert score.components == {"fact": 1.0, "form": 0.0}
+
+
+@pytest.mark.parametrize("name", ["chat", "agent", "coding", "genui"])
+def test_a_greedy_imitator_would_pass_a_part_only(name: str) -> None:
+    """Between 25 % and 55 %: room for reinforcement learning, and something to start from."""
+    rng, made = random.Random(name), environment(name)
+    tasks = [made.sample(rng, "sealed") for _ in range(1000)]
+    passed = sum(skill(t).right > skill(t).habit for t in tasks) / len(tasks)
+    assert 0.25 < passed < 0.55
