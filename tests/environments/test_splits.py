@@ -54,7 +54,9 @@ def test_the_splits_are_disjoint(family: str) -> None:
 def test_every_sealed_word_is_in_training(family: str) -> None:
     """Combinations are held out, never whole templates."""
     known = {word for t in tasks(family, "train", 3000) for word in phrase(t).split()}
-    assert {word for t in tasks(family, "sealed", 1500) for word in phrase(t).split()} <= known
+    # The families' own prompts among the routes are the other cases of this test.
+    held = [t for t in tasks(family, "sealed", 1500) if t.kind != "own"]
+    assert {word for t in held for word in phrase(t).split()} <= known
 
 
 @pytest.mark.parametrize("family", FAMILIES)
