@@ -11,7 +11,7 @@ from macaron.environments.base import Task
 from macaron.experience.importer import import_file
 from macaron.experience.log import TurnLog
 from macaron.experience.store import ExperienceStore
-from macaron.files import atomic_path, read_json, write_json
+from macaron.files import atomic_path, canonical_json, read_json
 from macaron.mindforge.artifact import Artifact
 from macaron.mindforge.cycle import Cycle, cycles
 from macaron.mindforge.rollout import Pool, Request, run
@@ -64,38 +64,59 @@ def tasks_of(bank: Sequence[Task], environment: str) -> list[Task]:
 
 
 def _import(cycle: Cycle, store: ExperienceStore) -> dict[str, int]:
-    """Imports the cycle's chat files; importing a file again adds nothing."""
+    """Imports the cycle's chat files; importing a file again adds nothing.
+
+    The bad lines of a file count until some cycle was judged with it.
+    """
     folder = cycle.dir / "experience" / "imports"
+    judged = _judged_files(cycle.settings())
     counts = {"imported": 0, "quarantined": 0}
     for path, digest in cycle.inputs.imports.items():
         report = import_file(Path(path), store, folder / f"{digest[:16]}.quarantine.jsonl")
-        write_json(folder / f"{digest[:16]}.json", {"file": path, "digest": digest})
         counts["imported"] += report.rows
-        counts["quarantined"] += report.quarantined
+        counts["quarantined"] += 0 if digest in judged else report.quarantined
     return counts
 
 
+def _judged_files(settings: Settings) -> set[str]:
+    """Digests of the chat files of earlier cycles that came to a verdict."""
+    judged = [r for r in cycles(settings) if r["state"] in ("promoted", "rejected")]
+    return {digest for r in judged for digest in r["cycle"]["inputs"]["imports"].values()}
+
+
 def waiting(settings: Settings, store: ExperienceStore, champion: str) -> "pa.Table":
-    """Served and imported turns that neither the champion nor an ancestor has learned from."""
+    """Served and imported turns that neither the champion nor an ancestor has learned from.
+
+    A turn that got other feedback after it was learned from waits again.
+    """
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     table = store.read(sources=("served", "import"))
-    learned = pa.array(sorted(_learned(settings, champion)), pa.string())
-    return table.filter(pc.invert(pc.is_in(table["id"], value_set=learned)))
+    learned = _learned(settings, champion)
+    return table.filter(pa.array([key not in learned for key in _keys(table)], pa.bool_()))
+
+
+def _keys(table: "pa.Table") -> list[str]:
+    """What identifies a turn as it stands: its id and its feedback."""
+    rows = table.select(["id", "feedback"]).to_pylist()
+    return [canonical_json([row["id"], _said(row["feedback"])]) for row in rows]
+
+
+def _said(feedback: dict[str, Any] | None) -> list[Any]:
+    return [(feedback or {}).get(name) for name in ("rating", "correction", "outcome")]
 
 
 def _learned(settings: Settings, champion: str) -> set[str]:
     import pyarrow.parquet as pq
 
     family = ancestry(settings.pairs, champion)
-    ids: set[str] = set()
+    keys: set[str] = set()
     for record in cycles(settings):
         if record["state"] == "promoted" and record["challenger"] in family:
             used = Path(record["cycle"]["folder"]) / "experience" / "collected.parquet"
             if used.exists():
-                ids.update(pq.read_table(used, columns=["id"])["id"].to_pylist())
-    return ids
+                keys.update(_keys(pq.read_table(used, columns=["id", "feedback"])))
+    return keys
 
 
 def ancestry(pairs: Path, pair: str) -> list[str]:

@@ -7,6 +7,8 @@ from macaron.files import write_json
 from macaron.mindforge.artifact import Artifact
 from macaron.mindforge.cycle import Cycle
 
+EXPECTATIONS = "contracts/experience.json"
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -27,6 +29,7 @@ def validate(cycle: Cycle, collected: Artifact) -> Artifact:
         pair=cycle.inputs.champion,
         out=cycle.dir / "validation",
         already_quarantined=collected.facts["quarantined"],
+        suite=cycle.settings().path(EXPECTATIONS),
     )
     facts = {"good": result.good.num_rows, "quarantined": result.quarantined.num_rows}
     write_json(cycle.dir / "validation" / "summary.json", facts)
