@@ -31,7 +31,12 @@ NOT_IMPORTED = {
 }
 """Dependency -> what uses it, for those that no import shows."""
 
-COMES_WITH = {"pydantic-core": "pydantic", "scmrepo": "dvc", "sqlalchemy": "mlflow"}
+COMES_WITH = {
+    "datasets": "trl",
+    "pydantic-core": "pydantic",
+    "scmrepo": "dvc",
+    "sqlalchemy": "mlflow",
+}
 """A part of a dependency that we import by its own name."""
 
 
