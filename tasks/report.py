@@ -21,11 +21,12 @@ def report(
     """Writes the report, shows its table, and ends the cycle."""
     from prefect.artifacts import create_markdown_artifact
 
-    from macaron.mindforge.report import Night, table, write
+    from macaron.mindforge.report import Night, publish, table, write
 
     night = Night(cycle, collected, good, job, trained, verdict, record, promoted, progress.seconds)
     with progress.step("report") as line:
         path = write(night)
+        publish(night, path)
         create_markdown_artifact(path.read_text(), key="macaron-report", description=cycle.id)
         line.summary = str(path.relative_to(cycle.root))
     console.print(table(night))

@@ -1,5 +1,6 @@
 """Report: what a night did, as a table, a page and a plot; every number is a verdict's."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from macaron.files import atomic_path, read_json, write_atomic
 from macaron.mindforge.artifact import Artifact
 from macaron.mindforge.cycle import Cycle, now
+from macaron.mindforge.stores import tracking
+from macaron.pair import HCP_FILE
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -125,10 +128,22 @@ def write(night: Night) -> Path:
     return write_atomic(night.cycle.dir / "report.md", page(night))
 
 
+def publish(night: Night, report: Path) -> None:
+    """Puts the report and the documents beside the cycle's numbers in MLflow, and ends its runs."""
+    cycle = night.cycle
+    registry = tracking(cycle.settings(), cycle.inputs.model_name)
+    run = night.record.facts["run"]
+    hcp = cycle.settings().pairs / cycle.inputs.champion / HCP_FILE
+    documents = [report, report.with_name("suites.png"), Path(night.verdict.path)]
+    registry.log_files(run, [*documents, Path(cycle.inputs.contract), hcp])
+    for key in night.trained.facts["summaries"]:
+        registry.finish(registry.specialist_run(run, key))
+    registry.finish(run)
+
+
 def page(night: Night) -> str:
     """The report as Markdown."""
     inputs, judged = night.cycle.inputs, night.judged
-    selection = {k: v for k, v in night.job.facts.items() if k != "selection"}
     parts = [
         f"# Cycle {night.cycle.id}: {judged['decision']}",
         f"{_sentence(night).capitalize()}.",
@@ -136,7 +151,7 @@ def page(night: Night) -> str:
         "![Success by suite](suites.png)",
         "## Why\n\n" + "\n".join(f"- {reason}" for reason in judged["reasons"]),
         "## What was learned from\n\n" + _experience(night),
-        "## Selection\n\n" + _facts(selection),
+        "## What it did\n\n" + _selection(night.job.facts),
         "## Training\n\n" + _training(night.trained.facts["summaries"]),
         "## Lineage\n\n"
         + _table(
@@ -181,25 +196,35 @@ def _training(summaries: dict[str, dict[str, Any]]) -> str:
     return _table(("specialist", *(n.replace("_", " ") for n in names)), lines)
 
 
-def _facts(value: Any, depth: int = 0) -> str:
-    """Nested JSON as a list."""
-    if not isinstance(value, dict):
-        return str(value)
-    lines = []
-    for key, inner in value.items():
-        head = f"{'  ' * depth}- {key}"
-        if isinstance(inner, dict) and inner:
-            lines += [head, _facts(inner, depth + 1)]
-        else:
-            lines.append(f"{head}: {_number(inner)}")
-    return "\n".join(lines)
+def _selection(facts: dict[str, Any]) -> str:
+    """Which turns became examples, which were dropped and why, which kinds were steered to."""
+    origins = list(facts["by_origin"])
+    examples = [
+        (key, *(str(counts.get(origin, 0)) for origin in origins))
+        for key, counts in facts["by_specialist"].items()
+    ]
+    dropped = ", ".join(f"{count} {reason}" for reason, count in facts["dropped"].items())
+    kinds = [
+        (environment, kind, str(rate["rows"]), str(rate["failures"]), f"{rate['rate']:.2f}")
+        for environment, rates in facts["kinds"].items()
+        for kind, rate in rates.items()
+    ]
+    return "\n\n".join(
+        [
+            "Examples to imitate, by specialist and origin:",
+            _table(("specialist", *origins), examples),
+            f"Dropped: {dropped or 'none'}.",
+            "Failures steer which kinds of task are drawn; the rate is smoothed:",
+            _table(("environment", "kind", "rows", "failures", "rate"), kinds),
+        ]
+    )
 
 
 def _number(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _table(head: tuple[str, ...], body: list[tuple[str, ...]]) -> str:
+def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     lines = [head, tuple("---" for _ in head), *body]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -223,11 +248,18 @@ def plot(verdict: dict[str, Any], path: Path) -> Path:
             axes.vlines(place + offset, 100 * low, 100 * high, color="black", linewidth=1)
     axes.set_xticks(range(len(measured)), [row["suite"] for row in measured])
     axes.set_ylabel("success on sealed items, %")
-    axes.set_ylim(0, 100)
+    axes.set_ylim(0, 105)
     axes.spines[["top", "right"]].set_visible(False)
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    axes.legend(unique.values(), unique.keys(), frameon=False, ncols=2, loc="upper left")
+    axes.legend(
+        unique.values(),
+        unique.keys(),
+        frameon=False,
+        ncols=2,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+    )
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format="png", dpi=150)
     plt.close(figure)
