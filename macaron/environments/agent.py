@@ -144,10 +144,10 @@ class Agent:
 
     def verify(self, tasks: Sequence[Task], answers: Sequence[str]) -> list[Score]:
         """1 where all three outputs are right, else 0; None where the sandbox failed."""
-        worlds = [_world(canonical_json(t.data["plan"]), t.data["seed"]) for t in tasks]
+        worlds = [world(canonical_json(t.data["plan"]), t.data["seed"]) for t in tasks]
         jobs = [
-            Job(code_of(text), prelude=PRELUDE, data=tuple(world))
-            for text, (world, _) in zip(answers, worlds, strict=True)
+            Job(code_of(text), prelude=PRELUDE, data=tuple(made))
+            for text, (made, _) in zip(answers, worlds, strict=True)
         ]
         results = (self._sandbox or shared_sandbox()).run(jobs)
         return [_score(r, right) for r, (_, right) in zip(results, worlds, strict=True)]
@@ -194,7 +194,8 @@ def _build(rng: random.Random, split: Split, parts: Parts) -> Content:
 
 
 @lru_cache(maxsize=4096)
-def _world(plan_json: str, seed: int) -> tuple[list[Database], list[str]]:
+def world(plan_json: str, seed: int) -> tuple[list[Database], list[str]]:
+    """The databases of a task and the right output on each; cached, as groups share a task."""
     plan = json.loads(plan_json)
     made = databases(plan, seed)
     return made, [answer(plan, database) for database in made]

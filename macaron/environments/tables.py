@@ -53,8 +53,10 @@ def mutants(plan: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for i, (column, sign, value) in enumerate(plan["filters"]):
         rest = plan["filters"][:i], plan["filters"][i + 1 :]
         yield {**plan, "filters": [*rest[0], *rest[1]]}
-        for other in {"==": (), ">": ("<", ">="), "<": (">", "<=")}[sign]:
-            yield {**plan, "filters": [*rest[0], [column, other, value], *rest[1]]}
+        changes = [] if sign == "==" else [["<>"["<>".index(sign) - 1], value]]
+        changes += [] if sign == "==" else [[sign, value - 1], [sign, value + 1]]
+        for other in changes:
+            yield {**plan, "filters": [*rest[0], [column, *other], *rest[1]]}
     # A tuple: a set's order differs between processes, and the demonstrator draws from this.
     for op in ("count", "total", "max", "min"):
         if op == plan["op"]:
@@ -68,15 +70,23 @@ def mutants(plan: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {**plan, "joined": False, "column": "spend"}
 
 
+def _off_by_one(plan: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for i, (column, sign, value) in enumerate(plan["filters"]):
+        for moved in (value - 1, value + 1) if sign != "==" else ():
+            filters = [*plan["filters"][:i], [column, sign, moved], *plan["filters"][i + 1 :]]
+            yield {**plan, "filters": filters}
+
+
 def databases(plan: Mapping[str, Any], seed: int) -> list[Database]:
     """Three databases, the same for the same plan and seed."""
     rng = random.Random(seed)
+    wrong = [*mutants(plan), *_off_by_one(plan)]
     while True:
         made = [_database(rng, plan) for _ in range(DATABASES)]
         right = [answer(plan, database) for database in made]
         if len(set(right)) < DATABASES or "" in right:
             continue
-        if all([answer(m, database) for database in made] != right for m in mutants(plan)):
+        if all([answer(m, database) for database in made] != right for m in wrong):
             return made
 
 

@@ -1,7 +1,11 @@
 """The demonstrator errs as often, and as systematically, as it says."""
 
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +26,33 @@ def test_it_is_right_and_follows_its_habit_as_often_as_it_says(name: str) -> Non
             assert answers.count(habit(task)) / N == pytest.approx(able.habit, abs=0.08)
         likeliest = Counter(answers).most_common(1)[0][0]
         assert (likeliest == task.reference) == (able.right > able.habit)
+
+
+PRINT = """
+import random
+from macaron.environments import environments
+from models.nano.recipe.demonstrator import demonstrate
+rng = random.Random(1)
+for made in environments().values():
+    for _ in range(40):
+        task = made.sample(rng, "train")
+        print(task.id, repr(demonstrate(task, rng)))
+"""
+
+
+def test_no_answer_depends_on_the_process() -> None:
+    """The corpus of the base follows from its seed alone, and not from Python's hash seed."""
+    root = Path(__file__).parents[2]
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", PRINT],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(root)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in "12"
+    )
+    assert first == second != b""
 
 
 def test_no_mistake_passes() -> None:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from macaron.environments import environment, verify
-from macaron.environments.agent import _world
+from macaron.environments.agent import world
 from macaron.environments.base import Task
 from macaron.environments.chat import render as plain
 from macaron.environments.coding import probes, result
@@ -50,7 +50,7 @@ FORGED = 'import os\nos.write(0, b\'{"outcome": "%s", "outputs": [], "error": ""
 
 
 def of_agent(task: Task) -> list[str]:
-    _, right = _world(canonical_json(task.data["plan"]), task.data["seed"])
+    _, right = world(canonical_json(task.data["plan"]), task.data["seed"])
     constants = [f"print({r!r})" for r in right]
     tricks = [
         "raise ValueError", "print()", "print(customers())", "exit()",
@@ -116,8 +116,23 @@ def test_a_forged_result_is_a_wrong_answer_and_not_an_invalid_one(outcome: str) 
     assert [s.reward for s in scores] == [0.0, 0.0]
 
 
+def test_no_number_off_by_one_passes() -> None:
+    tasks, answers = [], []
+    for task in tasks_of("agent", 40) + tasks_of("coding", 40):
+        for found in re.finditer(r"\d+", task.reference):
+            for step in (-1, 1):
+                moved = str(int(found.group()) + step)
+                tasks.append(task)
+                answers.append(
+                    task.reference[: found.start()] + moved + task.reference[found.end() :]
+                )
+    leaks = [a for a, s in zip(answers, verify(tasks, answers), strict=True) if s.reward != 0.0]
+    assert len(answers) > 150
+    assert leaks == []
+
+
 def test_no_constant_is_right_on_two_databases() -> None:
     for task in tasks_of("agent", 40):
-        worlds, right = _world(canonical_json(task.data["plan"]), task.data["seed"])
+        worlds, right = world(canonical_json(task.data["plan"]), task.data["seed"])
         assert len(set(right)) == 3
         assert min(len(rows) for world in worlds for rows in world.values()) >= 4
