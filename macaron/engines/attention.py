@@ -16,7 +16,7 @@ NAME = "macaron_grouped"
 
 
 def grouped_attention(
-    module: torch.nn.Module,
+    module: torch.nn.Module | None,
     query: Tensor,
     key: Tensor,
     value: Tensor,

@@ -3,6 +3,7 @@
 What it samples from is what the learner trains: the same modules, the same arithmetic type.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,10 +15,16 @@ from torch import Tensor
 
 from macaron.engines import adapters, attention, lora
 from macaron.engines.base import Completion, SampleParams
-from macaron.engines.cache import drop_rows, make_cache, plain_layers
+from macaron.engines.decode import Decode, pad
+from macaron.engines.lean import LeanDecoder, fits
 from macaron.engines.randomness import uniforms
 from macaron.engines.sampler import Tape, choose
 from macaron.errors import ConfigError
+
+log = logging.getLogger("macaron.engines")
+
+TOLERANCE = 1e-4
+"""Largest difference of a log-probability between two ways to compute it, fp32."""
 
 
 class LocalEngine:
@@ -39,6 +46,9 @@ class LocalEngine:
         self.causal = get_base() if get_base else self.model
         self.model.requires_grad_(False).eval()
         lora.install(self.model)
+        self.lean: LeanDecoder | None = None
+        """Of the adapter in force, within `passes`."""
+        self._lean_is_exact: bool | None = None
 
     @property
     def adapters(self) -> set[str]:
@@ -93,8 +103,33 @@ class LocalEngine:
     def passes(self, adapter: str | None) -> Iterator[None]:
         """Forward passes of one adapter, which must not change within the block."""
         self.set_active(adapter)
-        with lora.summed(self.model, adapter):
+        if self._lean_is_exact is None:
+            self._lean_is_exact = self._measure_lean(adapter)
+        self.lean = LeanDecoder(self.causal, adapter) if self._lean_is_exact else None
+        try:
             yield
+        finally:
+            self.lean = None
+
+    @torch.no_grad()
+    def _measure_lean(self, adapter: str | None) -> bool:
+        """Whether the lean decoder gives this model's own log-probabilities."""
+        if not fits(self.causal):
+            return False
+        top = self.causal.config.get_text_config().vocab_size
+        prompts = [[(7 * i + i * i) % top for i in range(n)] for n in (3, 9)]
+        found = []
+        try:
+            for lean in (None, LeanDecoder(self.causal, adapter)):
+                rows, first = Decode.prefill(self.causal, lean, prompts, self.pad_id, 1)
+                second = rows.forward(torch.tensor([[1 % top], [2 % top]]), keep=1)[:, 0]
+                found.append(torch.stack([first, second]).log_softmax(-1))
+        except (TypeError, ValueError, RuntimeError) as error:
+            log.info("lean decoder: not for this model: %s", error)
+            return False
+        apart = float((found[0] - found[1]).abs().max())
+        log.info("lean decoder: within %.2g of the model's own log-probabilities", apart)
+        return apart <= TOLERANCE
 
     @torch.no_grad()
     def sample(
@@ -154,7 +189,7 @@ class LocalEngine:
         owners = np.repeat([p + first for p, _ in chunk], counts.numpy())
         samples = np.concatenate([np.asarray(s, dtype=np.int64) for _, s in chunk])
         uniform = torch.from_numpy(uniforms(params.seed, owners, samples, params.max_tokens))
-        state, logits = _Decode.prefill(self, prompts, params.max_tokens)
+        state, logits = self._prefill(prompts, params.max_tokens)
         origin = torch.repeat_interleave(torch.arange(len(prompts)), counts)
         state.pick(origin)
         logits = logits[origin]
@@ -198,12 +233,15 @@ class LocalEngine:
                 ranked[prompt] = row
         return ranked
 
+    def _prefill(self, prompts: Sequence[Sequence[int]], more: int) -> tuple[Decode, Tensor]:
+        return Decode.prefill(self.causal, self.lean, prompts, self.pad_id, more)
+
     def _rank_rows(
         self, prompts: Sequence[Sequence[int]], options: Sequence[Sequence[int]]
     ) -> Tensor:
         longest = max(map(len, options))
-        targets, valid = _pad(options, longest, self.pad_id, left=False)
-        state, last = _Decode.prefill(self, prompts, longest)
+        targets, valid = pad(options, longest, self.pad_id, left=False)
+        state, last = self._prefill(prompts, longest)
         logprobs = torch.log_softmax(last.float(), -1)[:, targets[:, 0]]
         if longest == 1:
             return logprobs
@@ -215,78 +253,6 @@ class LocalEngine:
         index = targets[None, :, 1:, None].expand(len(prompts), -1, -1, -1)
         found = later.gather(-1, index)[..., 0].masked_fill(~valid[None, :, 1:], 0)
         return logprobs + found.sum(-1)
-
-
-class _Decode:
-    """Rows in the middle of a generation: their cache, masks and positions."""
-
-    def __init__(self, engine: LocalEngine, valid: Tensor, capacity: int) -> None:
-        self.causal = engine.causal
-        self.cache = make_cache(self.causal.config, capacity)
-        self.plain = plain_layers(self.causal.config, capacity)
-        self.valid = torch.ones(len(valid), capacity, dtype=torch.bool)
-        self.valid[:, : valid.shape[1]] = valid
-        self.length = 0
-        self.next_position = torch.zeros(len(valid), 1, dtype=torch.long)
-
-    @classmethod
-    def prefill(
-        cls, engine: LocalEngine, prompts: Sequence[Sequence[int]], more: int
-    ) -> tuple["_Decode", Tensor]:
-        """Reads the prompts; `more` tokens can follow. Also the last logits, [rows, vocabulary]."""
-        if not all(prompts):
-            raise ConfigError("a prompt has no token", where="local engine")
-        width = max(map(len, prompts))
-        ids, valid = _pad(prompts, width, engine.pad_id, left=True)
-        state = cls(engine, valid, width + more)
-        state.next_position -= (~valid).sum(1, keepdim=True)
-        return state, state.forward(ids, keep=1)[:, 0]
-
-    def forward(self, ids: Tensor, keep: int) -> Tensor:
-        """Feeds [rows, tokens]; logits of the last `keep`, [rows, keep, vocabulary]."""
-        count = ids.shape[1]
-        self.length += count
-        seen = self.valid[:, : self.length]
-        mask: Tensor = seen.long()
-        if self.plain:
-            mask = attention.causal_mask(seen, count, self.causal.dtype)
-        positions = self.next_position + torch.arange(count)
-        self.next_position = self.next_position + count
-        return self.causal(  # type: ignore[no-any-return]
-            input_ids=ids,
-            attention_mask=mask,
-            position_ids=positions.clamp(min=0),
-            cache=self.cache,
-            use_cache=True,
-            logits_to_keep=keep,
-        ).logits
-
-    def pick(self, rows: Tensor) -> None:
-        """Row i becomes a copy of the old row rows[i]."""
-        self.cache.reorder_cache(rows)
-        self._rows(rows)
-
-    def drop(self, going: Tensor) -> Tensor:
-        """Keeps these rows, in an order of its own; for each row now, the number it had."""
-        origin = drop_rows(self.cache, going)
-        self._rows(origin)
-        return origin
-
-    def _rows(self, rows: Tensor) -> None:
-        self.valid, self.next_position = self.valid[rows], self.next_position[rows]
-
-
-def _pad(
-    rows: Sequence[Sequence[int]], width: int, pad_id: int, left: bool
-) -> tuple[Tensor, Tensor]:
-    """Token ids and which are real, both [rows, width]."""
-    ids = torch.full((len(rows), width), pad_id)
-    valid = torch.zeros(len(rows), width, dtype=torch.bool)
-    for index, row in enumerate(rows):
-        place = slice(width - len(row), None) if left else slice(0, len(row))
-        ids[index, place] = torch.tensor(row)
-        valid[index, place] = True
-    return ids, valid
 
 
 def load_local(

@@ -47,10 +47,10 @@ class TreeIndex:
             self.prompt_rows[tree, : len(span.prompt)] = _positions(span.prompt)
             for place, branch in enumerate(span.branches):
                 self.branch_rows[tree, place, : len(branch)] = _positions(branch)
-        self.own_mask = torch.ones(self.prompt, self.prompt, dtype=torch.bool).tril()
+        self.own_mask = _unseen(torch.ones(self.prompt, self.prompt, dtype=torch.bool).tril())
         seen = (self.prompt_rows < tokens)[:, None].expand(-1, self.branch, -1)
         own = torch.ones(self.branch, self.branch, dtype=torch.bool).tril()
-        self.branch_mask = torch.cat([seen, own.expand(self.trees, -1, -1)], 2)
+        self.branch_mask = _unseen(torch.cat([seen, own.expand(self.trees, -1, -1)], 2))
         self._heads: dict[tuple[int, int], _HeadIndex] = {}
 
     def heads(self, query: int, shared: int) -> "_HeadIndex":
@@ -60,33 +60,42 @@ class TreeIndex:
         return self._heads[query, shared]
 
 
+def _unseen(seen: Tensor) -> Tensor:
+    """0 where seen, else so little that softmax gives nothing; in fp32."""
+    return torch.zeros(seen.shape).masked_fill_(~seen, torch.finfo(torch.float32).min)
+
+
 def _positions(span: range) -> Tensor:
     return torch.arange(span.start, span.stop)
 
 
 class _HeadIndex:
-    """Rows of [tokens * heads + 1, width] for every place in the blocks, and the way back."""
+    """Rows of [tokens * heads, width] for every place in the blocks, and the way back."""
 
     def __init__(self, index: TreeIndex, query: int, shared: int) -> None:
         group = query // shared
         of_query = torch.arange(query).view(shared, 1, group, 1)
         of_key = torch.arange(shared).view(shared, 1, 1)
         prompt, branch = index.prompt_rows, index.branch_rows.flatten(0, 1)
-        limit = index.tokens * query
-        self.query_prompt = (prompt[None, :, None] * query + of_query).clamp_(max=limit)
-        self.query_branch = (branch[None, :, None] * query + of_query).clamp_(max=limit)
-        limit = index.tokens * shared
-        self.key_prompt = (prompt[None] * shared + of_key).clamp_(max=limit)
-        own = (branch[None] * shared + of_key).clamp_(max=limit)
-        before = self.key_prompt.repeat_interleave(index.fan, 1)
-        self.key_branch = torch.cat([before, own], 2)
-        self.back_query = _inverse([self.query_prompt, self.query_branch], index.tokens * query)
-        self.back_key = _inverse([self.key_prompt, own], index.tokens * shared)
+        self.prompt_real = (prompt < index.tokens).view(len(prompt), 1, -1, 1).float()
+        self.branch_real = (branch < index.tokens).view(len(branch), 1, -1, 1).float()
+        query_prompt = prompt[None, :, None] * query + of_query
+        query_branch = branch[None, :, None] * query + of_query
+        key_prompt, own = prompt[None] * shared + of_key, branch[None] * shared + of_key
+        before = key_prompt.repeat_interleave(index.fan, 1)
+        rows_q, rows_k = index.tokens * query, index.tokens * shared
+        self.back_query = _inverse([query_prompt, query_branch], rows_q)
+        self.back_key = _inverse([key_prompt, own], rows_k)
+        # Padding reads any row: nothing sees it.
+        self.query_prompt = query_prompt.clamp_(max=rows_q - 1)
+        self.query_branch = query_branch.clamp_(max=rows_q - 1)
+        self.key_prompt = key_prompt.clamp_(max=rows_k - 1)
+        self.key_branch = torch.cat([before, own], 2).clamp_(max=rows_k - 1)
 
 
 def _inverse(places: Sequence[Tensor], rows: int) -> Tensor:
     """For each stream row, where it lies among the blocks laid end to end."""
-    flat = torch.cat([p.flatten() for p in places])
+    flat = torch.cat([p.flatten() for p in places]).clamp_(max=rows)
     back = torch.zeros(rows + 1, dtype=torch.long)
     back[flat] = torch.arange(len(flat))
     return back[:rows]
@@ -100,43 +109,42 @@ class _TreeAttention(torch.autograd.Function):
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, index: TreeIndex, scale: float
     ) -> Tensor:
         heads = index.heads(query.shape[1], key.shape[1])
-        rows_q, rows_k, rows_v = _rows(query), _rows(key), _rows(value)
         saved, mixed = [], []
         for block in _blocks(index, heads):
-            q = _gather(rows_q, block.query).mul_(scale)
-            k, v = _gather(rows_k, block.key), _gather(rows_v, block.key)
-            scores = torch.bmm(q, k.transpose(1, 2))
-            scores.view(block.shape).masked_fill_(~block.mask, torch.finfo(scores.dtype).min)
+            q = _gather(query, block.query)
+            k, v = _gather(key, block.key), _gather(value, block.key)
+            scores = torch.bmm(q.mul_(scale) if scale != 1 else q, k.transpose(1, 2))
+            scores.view(block.shape).add_(block.mask)
             weights = torch.softmax(scores, -1)
             saved += [q, k, v, weights]
             mixed.append(torch.bmm(weights, v).view(-1, v.shape[-1]))
         ctx.save_for_backward(*saved)
         ctx.index, ctx.scale, ctx.shapes = index, scale, (query.shape, key.shape)
-        out = torch.cat(mixed).index_select(0, heads.back_query)
-        return out.view(1, index.tokens, query.shape[1], -1)
+        return torch.cat(mixed).index_select(0, heads.back_query).view(query.shape)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         index: TreeIndex = ctx.index
         query_shape, key_shape = ctx.shapes
         heads = index.heads(query_shape[1], key_shape[1])
-        rows_out = _rows(grads[0].transpose(1, 2))
         saved = iter(ctx.saved_tensors)
         queries, keys, values = [], [], []
         for block in _blocks(index, heads):
             q, k, v, weights = (next(saved) for _ in range(4))
-            out = _gather(rows_out, block.query)
+            out = _gather(grads[0], block.query)
+            # A padding query must add nothing to the keys' gradients.
+            out.view(*block.query.shape, -1).mul_(block.real)
             values.append(torch.bmm(weights.transpose(1, 2), out))
             scores = torch._softmax_backward_data(
                 torch.bmm(out, v.transpose(1, 2)), weights, -1, weights.dtype
             )
-            queries.append(torch.bmm(scores, k).mul_(ctx.scale).view(-1, k.shape[-1]))
+            queries.append(torch.bmm(scores, k).view(-1, k.shape[-1]))
             keys.append(torch.bmm(scores.transpose(1, 2), q))
-        grad_q = torch.cat(queries).index_select(0, heads.back_query)
+        of_query = torch.cat(queries).index_select(0, heads.back_query)
         return (
-            _stream(grad_q, query_shape),
-            _stream(_shared(index, keys).index_select(0, heads.back_key), key_shape),
-            _stream(_shared(index, values).index_select(0, heads.back_key), key_shape),
+            (of_query.mul_(ctx.scale) if ctx.scale != 1 else of_query).view(query_shape),
+            _shared(index, keys).index_select(0, heads.back_key).view(key_shape),
+            _shared(index, values).index_select(0, heads.back_key).view(key_shape),
             None,
             None,
         )
@@ -148,6 +156,8 @@ class _Block:
     """Rows of the queries, [shared heads, sequences, group, queries]."""
     key: Tensor
     """Rows of the keys, [shared heads, sequences, keys]."""
+    real: Tensor
+    """0 on padding queries, else 1; [sequences, 1, queries, 1]."""
     mask: Tensor
     shape: tuple[int, ...]
     """Of the scores, such that the mask broadcasts to it."""
@@ -157,30 +167,27 @@ def _blocks(index: TreeIndex, heads: _HeadIndex) -> tuple[_Block, _Block]:
     shared, _, group, _ = heads.query_prompt.shape
     prompt, fan = index.prompt, index.fan
     return (
-        _Block(heads.query_prompt, heads.key_prompt, index.own_mask, (-1, prompt, prompt)),
+        _Block(
+            heads.query_prompt,
+            heads.key_prompt,
+            heads.prompt_real,
+            index.own_mask,
+            (-1, prompt, prompt),
+        ),
         _Block(
             heads.query_branch,
             heads.key_branch,
+            heads.branch_real,
             index.branch_mask[None, :, None],
             (shared, index.trees, fan * group, index.branch, index.keys),
         ),
     )
 
 
-def _rows(states: Tensor) -> Tensor:
-    """[1, heads, tokens, width] as [tokens * heads + 1, width], the last row zero."""
-    rows = states.transpose(1, 2).reshape(-1, states.shape[-1])
-    return torch.cat([rows, rows.new_zeros(1, rows.shape[1])])
-
-
-def _stream(rows: Tensor, shape: torch.Size) -> Tensor:
-    return rows.view(1, shape[2], shape[1], shape[3]).transpose(1, 2)
-
-
-def _gather(rows: Tensor, places: Tensor) -> Tensor:
-    """[shared heads * sequences, the rest, width]."""
-    picked = rows.index_select(0, places.flatten())
-    return picked.view(places.shape[0] * places.shape[1], -1, rows.shape[1])
+def _gather(states: Tensor, places: Tensor) -> Tensor:
+    """Rows of [tokens, heads, width] as [shared heads * sequences, the rest, width]."""
+    picked = states.reshape(-1, states.shape[-1]).index_select(0, places.flatten())
+    return picked.view(places.shape[0] * places.shape[1], -1, picked.shape[1])
 
 
 def _shared(index: TreeIndex, grads: Sequence[Tensor]) -> Tensor:
@@ -192,18 +199,26 @@ def _shared(index: TreeIndex, grads: Sequence[Tensor]) -> Tensor:
     return torch.cat([prompts.reshape(-1, width), split[:, :, index.prompt :].reshape(-1, width)])
 
 
-def tree_attention(
+def tree_rows_attention(
     query: Tensor, key: Tensor, value: Tensor, index: TreeIndex, scale: float
 ) -> Tensor:
     """Attention over the stream.
 
     Args:
-        query: [1, heads, tokens, width]; `key` and `value` [1, key heads, tokens, width].
+        query: [tokens, heads, width]; `key` and `value` [tokens, key heads, width].
         index: of the stream.
         scale: of the scores.
 
     Returns:
-        [1, tokens, heads, width].
+        [tokens, heads, width].
     """
     out: Tensor = _TreeAttention.apply(query, key, value, index, scale)  # type: ignore[no-untyped-call]
     return out
+
+
+def tree_attention(
+    query: Tensor, key: Tensor, value: Tensor, index: TreeIndex, scale: float
+) -> Tensor:
+    """The same from [1, heads, tokens, width], as transformers has it, to [1, tokens, ...]."""
+    q, k, v = (states[0].transpose(0, 1) for states in (query, key, value))
+    return tree_rows_attention(q, k, v, index, scale)[None]

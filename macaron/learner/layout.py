@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from macaron.engines.local import LocalEngine
 from macaron.learner.tree import Tree
 
 
@@ -17,7 +18,7 @@ class Layout(Protocol):
 
     name: str
 
-    def logprobs(self, causal: Any, trees: Sequence[Tree]) -> Tensor:
+    def logprobs(self, engine: LocalEngine, trees: Sequence[Tree]) -> Tensor:
         """log p of every response token, fp32, [tokens]; with gradient."""
         ...
 
@@ -27,7 +28,7 @@ class PlainLayout:
 
     name = "one row a response"
 
-    def logprobs(self, causal: Any, trees: Sequence[Tree]) -> Tensor:
+    def logprobs(self, engine: LocalEngine, trees: Sequence[Tree]) -> Tensor:
         """log p of every response token, fp32, [tokens]; with gradient."""
         rows = [(tree, branch) for tree in trees for branch in tree.branches]
         sequences = [[*tree.prompt_ids, *branch.token_ids] for tree, branch in rows]
@@ -39,7 +40,7 @@ class PlainLayout:
             ids[index, : len(sequence)] = torch.tensor(sequence)
             valid[index, : len(sequence)] = 1
             keep[index, len(tree.prompt_ids) - 1 : len(sequence) - 1] = True
-        logits = causal(
+        logits = engine.causal(
             input_ids=ids, attention_mask=valid, use_cache=False, logits_to_keep=keep
         ).logits
         tokens = torch.tensor([t for _, branch in rows for t in branch.token_ids])

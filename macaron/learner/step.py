@@ -164,7 +164,7 @@ class Training:
         with self.engine.passes(self.adapter):
             for part in split(trees, self.config.pass_tokens):
                 names = [tree.label for tree in part]
-                logprobs = self.layout.logprobs(self.engine.causal, part)
+                logprobs = self.layout.logprobs(self.engine, part)
                 guards.check_finite(logprobs, "a log-probability", where, names)
                 loss, apart = step_loss(logprobs, targets(part), self.config.clip)
                 guards.check_finite(loss.detach(), "the loss", where, names)

@@ -54,31 +54,24 @@ def train_specialist(
         on_step: called on rank 0 with each step's metrics, once its checkpoint is written.
 
     Raises:
-        TrainingError: a number was not finite, sampler and learner disagree, nothing was
-            trained on, another parameter moved, or the checkpoint is of another run.
+        NothingTrainedError: no step had a token to train on; the adapter is as it was.
+        TrainingError: a number was not finite, sampler and learner disagree, another parameter
+            moved, or the checkpoint is of another run.
     """
     if not data.prompts:
         raise TrainingError("there are no prompts to train on", where=specialist)
-    engine.set_active(adapter)
-    layout = best_layout(engine)
-    log.info("%s: layout of the update: %s", specialist, layout.name)
     parameters = list(parameters_of(engine.model, adapter).values())
-    training = Training(
-        engine,
-        adapter,
-        data,
-        config,
-        specialist,
-        seed,
-        backend or PlainBackend(),
-        layout,
-        parameters,
-    )
-    progress = _Progress(training, checkpoint)
     others = guards.fingerprint(engine.model, adapter)
     for parameter in parameters:
         parameter.requires_grad_(True)
     try:
+        layout = best_layout(engine, adapter)
+        log.info("%s: layout of the update: %s", specialist, layout.name)
+        world = backend or PlainBackend()
+        training = Training(
+            engine, adapter, data, config, specialist, seed, world, layout, parameters
+        )
+        progress = _Progress(training, checkpoint)
         progress.train(on_step)
     finally:
         for parameter in parameters:
