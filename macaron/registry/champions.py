@@ -15,6 +15,7 @@ from macaron.registry.lock import exclusive
 
 CHAMPION, CHALLENGER, PREVIOUS = "champion", "challenger", "previous"
 PAIR_ARTIFACT = "pair"
+_ORDER = ("verdict", "generation", "pair_id", "parent", "git_tag")
 
 
 @dataclass(frozen=True)
@@ -48,11 +49,15 @@ class Champions(Connection):
         Args:
             folder: the pair's folder, kept among the run's artifacts.
             run_id: the cycle's run.
-            tags: `pair_id`, parent, generation, contract, dvc_md5, git_tag, verdict.
+            tags: `pair_id`, verdict, generation, parent, contract, dvc_md5, git_tag; an empty
+                value is left out.
 
         Returns:
             The version's number.
         """
+        # The registry's page shows tags in the order of their writing.
+        names = [*_ORDER, *sorted(tags.keys() - set(_ORDER))]
+        tags = {name: tags[name] for name in names if tags.get(name)}
         with exclusive(self.lock_file):
             found = self._of_pair(tags["pair_id"])
             if found is None:
@@ -62,7 +67,7 @@ class Champions(Connection):
                     self.model_name,
                     source=f"runs:/{run_id}/{PAIR_ARTIFACT}",
                     run_id=run_id,
-                    tags=dict(tags),
+                    tags=tags,
                     description=_describe(tags),
                 )
                 version = int(created.version)
@@ -199,6 +204,7 @@ def _version(item: Any, aliases: list[str] | None = None) -> Version:
 
 
 def _describe(tags: Mapping[str, str]) -> str:
-    """What the registry's page shows under the version."""
-    order = ("pair_id", "generation", "parent", "verdict", "git_tag")
-    return ", ".join(f"{key} {tags[key]}" for key in order if tags.get(key))
+    """What the registry's page shows beside the version, where only its beginning fits."""
+    words = [tags.get("verdict", "unjudged"), f"generation {tags.get('generation', '?')}"]
+    origin = f", from {tags['parent']}" if "parent" in tags else ""
+    return f"{', '.join(words)}: pair {tags['pair_id']}{origin}"

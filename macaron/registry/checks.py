@@ -182,7 +182,7 @@ def mlflow(case: Case, tracking: Tracking) -> Faults:
     version, verdict = found[0], case.verdict
     where = f"MLflow: version {version.version}"
     for key, value in _expected_tags(case, verdict).items():
-        if version.tags.get(key) != value:
+        if version.tags.get(key, "") != value:
             yield f"{where}: {key} {_change(value, version.tags.get(key))}"
     if verdict and not verdict.promoted and CHAMPION in version.aliases:
         yield f"{where} is champion and was rejected"

@@ -80,7 +80,7 @@ class Connection:
         if found is None:
             remote = self.uri.startswith(("http://", "https://"))
             location = None if remote else self.artifacts.as_uri()
-            return str(self.client.create_experiment(self.model_name, artifact_location=location))
+            return str(self.client.create_experiment(self.model_name, location))
         if found.lifecycle_stage == "deleted":
             self.client.restore_experiment(found.experiment_id)
         return str(found.experiment_id)

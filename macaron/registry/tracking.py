@@ -4,6 +4,7 @@ Everything may be repeated: a resumed cycle finds its run by tag and adds only w
 """
 
 import functools
+import getpass
 import os
 import socket
 import time
@@ -133,7 +134,8 @@ class Tracking(Champions):
     def _open(self, name: str, tags: Mapping[str, str], params: Mapping[str, Any]) -> str:
         from mlflow.entities import Param, RunTag
 
-        owned = {**tags, OWNER: f"{socket.gethostname()}:{os.getpid()}:{_PROCESS}"}
+        owner = f"{socket.gethostname()}:{os.getpid()}:{_PROCESS}"
+        owned = {"mlflow.user": _user(), **tags, OWNER: owner}
         query = f"tags.`{CYCLE}` = '{tags[CYCLE]}' and tags.`{PART}` = '{tags[PART]}'"
         with exclusive(self.lock_file):
             found = self._search(query)
@@ -163,6 +165,14 @@ class Tracking(Champions):
             history = self.client.get_metric_history(run_id, key)
             self._steps[run_id, key] = max((metric.step for metric in history), default=-1)
         return self._steps[run_id, key]
+
+
+def _user() -> str:
+    """The login name; a container's number may have none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _alive(owner: str) -> bool:

@@ -4,7 +4,7 @@ from itertools import product
 from math import comb, isfinite
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from macaron.contract.statistics import (
@@ -114,6 +114,7 @@ def test_non_inferiority_keeps_its_level() -> None:
         assert wrong < alpha + 0.02, (p_gain, wrong)
 
 
+@settings(max_examples=60, deadline=None)
 @given(counts)
 def test_bounds_are_finite_ordered_and_antisymmetric(c: PairedCounts) -> None:
     low, high = tango_interval(c, 0.95)
@@ -139,6 +140,7 @@ def test_holm_matches_the_worked_example() -> None:
     assert holm([]) == []
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
 def test_holm_is_between_raw_and_bonferroni(p: list[float]) -> None:
     for raw, adjusted in zip(p, holm(p), strict=True):

@@ -413,7 +413,7 @@ def test_two_records_at_once_wait_for_each_other(project: Project) -> None:
         for pair in pairs
     ]
     for process in running:
-        assert process.wait(120) == 0, process.stderr.read() if process.stderr else ""
+        assert process.wait(600) == 0, process.stderr.read() if process.stderr else ""
     for pair in pairs:
         record = project.lineage.find(pair.id)
         assert record and record.dvc_md5 == md5_tree(project.pairs.folder(pair.id))[0]

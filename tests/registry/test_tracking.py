@@ -161,7 +161,7 @@ tracking.register(folder / sys.argv[1], run, {{"pair_id": sys.argv[1]}})
         )
         for name in ("one", "two")
     ]
-    assert [process.communicate(timeout=120)[0] for process in both] == ["", ""]
+    assert [process.communicate(timeout=600)[0] for process in both] == ["", ""]
     assert [process.returncode for process in both] == [0, 0]
     tracking = open_tracking(tmp_path)
     assert len(tracking.client.search_experiments(filter_string="name = 'macaron'")) == 1
@@ -181,6 +181,19 @@ def test_a_pair_is_registered_once(tracking: Tracking, pair: Path) -> None:
     assert version.tags["git_tag"] == "pair/aaaa" and version.aliases == ("challenger",)
     assert version.run_id == run and version.pair_id == "aaaa"
     assert tracking.register(pair, run, {"pair_id": "bbbb"}) == 2
+
+
+def test_the_registry_page_begins_with_the_verdict(tracking: Tracking, pair: Path) -> None:
+    run = tracking.cycle_run("night-1", {}, {})
+    tags = {"pair_id": "aaaa", "parent": "", "dvc_md5": "0.dir", "generation": "0"}
+    tracking.register(pair, run, {**tags, "verdict": "ancestor"})
+    (version,) = tracking.versions()
+    assert list(version.tags) == ["verdict", "generation", "pair_id", "dvc_md5"]
+    described = tracking.client.get_model_version("macaron", "1").description
+    assert described == "ancestor, generation 0: pair aaaa"
+    tracking.register(pair, run, {"pair_id": "bbbb", "parent": "aaaa"})
+    described = tracking.client.get_model_version("macaron", "2").description
+    assert described == "unjudged, generation ?: pair bbbb, from aaaa"
 
 
 def test_promotion_moves_the_alias_last(tracking: Tracking, pair: Path) -> None:
