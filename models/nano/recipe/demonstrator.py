@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from macaron.environments import agent, chat, coding, genui, routing, tables
+from macaron.environments import agent, chat, coding, genui, routing
 from macaron.environments.base import Task
 
 Plan = dict[str, Any]
@@ -19,7 +19,7 @@ Plan = dict[str, Any]
 
 @dataclass(frozen=True)
 class Skill:
-    """How often the demonstrator is right and how often it follows its habit; the rest is spread."""
+    """How often the demonstrator is right, how often it follows its habit; the rest is spread."""
 
     right: float
     habit: float
@@ -147,11 +147,27 @@ def _chat_scattered(data: Plan, rng: random.Random, on_habit: bool) -> str:
 
 def _agent_scattered(data: Plan, rng: random.Random, on_habit: bool) -> str:
     plan = data["plan"]
-    options = list(tables.mutants(plan))
-    chosen: Plan = rng.choice(options)
+    chosen: Plan = rng.choice(list(_queries_near(plan)))
     if on_habit and plan["filters"]:
         chosen = {**chosen, "filters": chosen["filters"][: len(plan["filters"]) - 1]}
     return agent.render(chosen)
+
+
+def _queries_near(plan: Plan) -> Iterator[Plan]:
+    """Apart from the verifier's own list of near misses, whose growth must not move the corpus."""
+    for i, (column, sign, value) in enumerate(plan["filters"]):
+        before, after = plan["filters"][:i], plan["filters"][i + 1 :]
+        yield {**plan, "filters": [*before, *after]}
+        for other in {"==": (), ">": ("<", ">="), "<": (">", "<=")}[sign]:
+            yield {**plan, "filters": [*before, [column, other, value], *after]}
+    of_orders = plan["table"] == "orders" or bool(plan.get("joined"))
+    amount = "amount" if of_orders else "spend"
+    columns = {"count": amount, "total": amount, "max": "age", "min": "age"}
+    for op in ("count", "total") if of_orders else tuple(columns):
+        if op != plan["op"]:
+            yield {**plan, "op": op, "column": columns[op]}
+    if plan.get("joined"):
+        yield {**plan, "joined": False, "column": "spend"}
 
 
 def _coding_scattered(data: Plan, rng: random.Random, on_habit: bool) -> str:
