@@ -21,6 +21,8 @@ HEAVY = (
 )  # fmt: skip
 NOT_FOR_HELP = (*HEAVY, "numpy", "pandas", "pyarrow", "scipy", "matplotlib", "tokenizers")
 LIGHT_ROOMS = ("cli", "contract", "experience", "hcp", "registry")
+# torch's and io's own words, which mean what they mean there.
+INHERITED = {"forward", "backward", "write", "flush"}
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -49,8 +51,8 @@ def test_a_file_is_short_and_says_what_it_is(path: Path) -> None:
     assert not text.strip() or ast.get_docstring(tree), "no docstring opens it"
     long = [f.name for f in functions(tree) if (f.end_lineno or 0) - f.lineno + 1 > 60]
     assert not long, "longer than 60 lines"
-    silent = [n.name for n in public(tree) if not ast.get_docstring(n)]
-    assert not silent, "public without a docstring"
+    silent = {n.name for n in public(tree) if not ast.get_docstring(n)}
+    assert silent <= INHERITED, "public without a docstring"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
