@@ -26,7 +26,7 @@ from macaron.profile import load_profile
 from macaron.registry.pairs import PairStore
 from macaron.settings import load_settings
 
-FIRST_DAY = datetime(2026, 11, 30, 8, tzinfo=UTC)
+FIRST_DAY = datetime(2026, 11, 29, 8, tzinfo=UTC)
 
 BROKEN = (
     '{"messages": [{"role": "user", "content": "Who has the key?"}',
