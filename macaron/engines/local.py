@@ -30,14 +30,15 @@ TOLERANCE = 1e-4
 class LocalEngine:
     """An engine over a resident model. Not for use by two threads at once."""
 
-    def __init__(self, model: Any, pad_id: int, batch: int) -> None:
+    def __init__(self, model: Any, pad_id: int, batch: int, lean: bool = True) -> None:
         """
         Args:
             model: a transformers causal LM, or a PeftModel around one with its adapters loaded.
             pad_id: any token id; it fills rows and is never seen.
             batch: the most rows in one forward pass.
+            lean: whether the lean decoder may stand in for the model's own modules.
         """
-        self.pad_id, self.batch = pad_id, batch
+        self.pad_id, self.batch, self._may_lean = pad_id, batch, lean
         self.model = model
         self._prepare()
 
@@ -48,7 +49,7 @@ class LocalEngine:
         lora.install(self.model)
         self.lean: LeanDecoder | None = None
         """Of the adapter in force, within `passes`."""
-        self._lean_is_exact: bool | None = None
+        self._lean_is_exact: bool | None = None if self._may_lean else False
 
     @property
     def adapters(self) -> set[str]:

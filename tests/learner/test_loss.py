@@ -1,0 +1,83 @@
+"""The step's loss: clipped where it should be, masked to responses, normalised over all."""
+
+import pytest
+import torch
+
+from macaron.engines.base import Completion
+from macaron.learner.batch import Rollouts, count, normalised, over_ranks, policy_trees
+from macaron.learner.loss import step_loss, targets
+from macaron.learner.tree import Branch, Tree, split
+
+
+def loss_of(new: list[float], branch: Branch, clip: float) -> tuple[float, list[float], float]:
+    logprobs = torch.tensor(new, requires_grad=True)
+    loss, gap = step_loss(logprobs, targets([Tree([1], (branch,))]), clip)
+    [gradient] = torch.autograd.grad(loss, [logprobs])
+    return float(loss.detach()), gradient.tolist(), gap
+
+
+def test_on_policy_gradient_is_minus_the_advantage() -> None:
+    branch = Branch([7, 8], old=[-1.0, -2.0], advantage=0.25)
+    loss, gradient, gap = loss_of([-1.0, -2.0], branch, 0.2)
+    assert loss == pytest.approx(-0.5)
+    assert gradient == pytest.approx([-0.25, -0.25])
+    assert gap == 0
+
+
+@pytest.mark.parametrize(("advantage", "moved"), [(1.0, [0.5, 0.5]), (-1.0, [-0.5, -0.5])])
+def test_beyond_the_clip_there_is_no_gradient(advantage: float, moved: list[float]) -> None:
+    branch = Branch([7, 8], old=[-1.0, -1.0], advantage=advantage)
+    new = [-1.0 + m for m in moved]
+    assert loss_of(new, branch, 0.2)[1] == [0.0, 0.0]
+    assert loss_of(new, branch, 5.0)[1] != [0.0, 0.0]
+    back = [-1.0 - m for m in moved]
+    assert all(g != 0 for g in loss_of(back, branch, 0.2)[1])
+
+
+def test_the_gap_is_the_largest_difference_from_the_sampler() -> None:
+    branch = Branch([7, 8], old=[-1.0, -2.0], advantage=1.0)
+    assert loss_of([-1.01, -2.3], branch, 0.2)[2] == pytest.approx(0.3)
+
+
+def test_a_given_response_is_learned_by_likelihood() -> None:
+    loss, gradient, gap = loss_of([-1.0, -3.0], Branch([7, 8], weight=0.5), 0.2)
+    assert (loss, gap) == (pytest.approx(2.0), 0.0)
+    assert gradient == pytest.approx([-0.5, -0.5])
+
+
+def rollouts(rewards: list[float | None]) -> Rollouts:
+    group = [Completion([1] * n, [-1.0] * n, "stop") for n in range(1, len(rewards) + 1)]
+    return Rollouts([0], [[5]], [group], [rewards])
+
+
+def test_an_invalid_reward_is_neither_trained_on_nor_counted_as_zero() -> None:
+    given = rollouts([1.0, None, 0.0])
+    [tree] = policy_trees(given, 1.0)
+    assert [len(b.token_ids) for b in tree.branches] == [1, 3]
+    counts = count(given, [tree], [], [])
+    assert (counts.trained_tokens, counts.invalid_rewards, counts.reward) == (4, 1, 0.5)
+
+
+def test_an_equal_group_is_skipped_and_counted() -> None:
+    given = rollouts([1.0, 1.0, 1.0])
+    assert policy_trees(given, 1.0) == []
+    counts = count(given, [], [], [])
+    assert (counts.groups, counts.skipped_groups, counts.trained_tokens) == (1, 1, 0)
+
+
+def test_tokens_of_all_ranks_weigh_the_same() -> None:
+    trees = policy_trees(rollouts([1.0, 0.0]), 1.0)
+    counts = over_ranks(count(rollouts([1.0, 0.0]), trees, [], []), lambda v: [3 * x for x in v])
+    assert counts.trained_tokens == 9
+    [tree] = normalised(trees, counts.trained_tokens)
+    assert tree.branches[0].advantage == pytest.approx(trees[0].branches[0].advantage / 9)
+
+
+def test_passes_hold_whole_trees_of_one_fan_within_their_size() -> None:
+    trees = [Tree([1] * n, (Branch([1] * 3),) * fan) for n, fan in ((4, 2), (5, 2), (9, 1), (3, 2))]
+    parts = list(split(trees, 20))
+    assert sorted(t.tokens for part in parts for t in part) == sorted(t.tokens for t in trees)
+    assert all(len({len(t.branches) for t in part}) == 1 for part in parts)
+    assert [len(part) for part in parts] == [1, 2, 1]
+    assert len(list(split(trees, 1000))) == 2
+    assert len(list(split(trees, 1))) == 4
