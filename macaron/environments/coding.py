@@ -165,9 +165,8 @@ def _phrases(rng: random.Random, kind: str) -> Parts:
 def _build(rng: random.Random, split: Split, parts: Parts) -> Content:
     form, lead, count = str(parts[0]), int(parts[1]), int(parts[2])
     step_parts, test_parts = parts[3 : 3 + count], parts[3 + count :]
-    # One wide range for all: where a kind has one number, a narrow one leaves few sealed prompts.
-    steps, said_steps = _numbered(rng, numbers(split, 2, 99), step_parts, STEPS)
-    tests, said_tests = _numbered(rng, numbers(split, 2, 99), test_parts, TESTS)
+    steps, said_steps = _numbered(rng, numbers(split, 2, 30), step_parts, STEPS)
+    tests, said_tests = _numbered(rng, numbers(split, 31, 90), test_parts, TESTS)
     if len(tests) == 2:
         # "over 40 and under 20" would hold for nothing.
         tests[0][1], tests[1][1] = sorted((tests[0][1], tests[1][1]))

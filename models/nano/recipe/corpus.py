@@ -16,7 +16,7 @@ from macaron.hcp.document import HCP
 from macaron.messages import Message
 from models.nano.recipe.demonstrator import demonstrate
 
-MIX = {"routing": 0.09, "chat": 0.34, "agent": 0.15, "coding": 0.16, "genui": 0.22, "copy": 0.04}
+MIX = {"routing": 0.09, "chat": 0.36, "agent": 0.15, "coding": 0.14, "genui": 0.22, "copy": 0.04}
 """Share of the examples by family."""
 
 PROMPT_WEIGHT = 0.1

@@ -31,7 +31,7 @@ class Recipe:
     """Everything that the weights follow from, besides the environments."""
 
     seed: int = 1
-    steps: int = 2800
+    steps: int = 3000
     batch: int = 64
     """Examples a step, over all processes."""
     processes: int = 2
