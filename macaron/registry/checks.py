@@ -24,6 +24,8 @@ from macaron.registry.tracking import Tracking
 from macaron.registry.workspace import DATA, PAIRS
 
 Faults = Iterator[str]
+_COPIES = ("params.json", "metrics.json")
+"""Kept in a place that is the same for all pairs too, so that two can be compared."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class Case:
 def git_objects(case: Case) -> Faults:
     """Rehashes the record's objects: git itself does not when it reads them."""
     git, commit = Git(case.lineage.root), case.record.commit
-    tree = git.text("ls-tree", "-r", "-t", commit, "--", ".dvc", DATA, f"lineage/{case.pair_id}")
+    paths = (".dvc", DATA, f"lineage/{case.pair_id}", *(f"lineage/{name}" for name in _COPIES))
+    tree = git.text("ls-tree", "-r", "-t", commit, "--", *paths)
     names = {line.split("\t")[0].split()[2]: line.split("\t")[1] for line in tree.splitlines()}
     root = git.text("rev-parse", f"{commit}^{{tree}}")
     for oid, name in {commit: "the commit", root: "the root tree", **names}.items():
@@ -101,6 +104,9 @@ def lock_and_files(case: Case) -> Faults:
                 yield f"git: {name} is {found[:12]}, locked as {md5[:12]}"
     if case.lock.params.get(f"{here}params.json") != case.params:
         yield f"git: {here}params.json differs from the lock"
+    for name in _COPIES:
+        if case.read(f"lineage/{name}") != case.read(f"{here}{name}"):
+            yield f"git: lineage/{name} is not that of the pair"
 
 
 def folder(case: Case) -> Faults:

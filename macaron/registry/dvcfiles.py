@@ -32,6 +32,16 @@ _LOCAL = """\
 """
 
 
+COMPARED = """\
+# Numbers of the pair at this commit, in one place for all pairs: dvc params diff, dvc metrics diff.
+params:
+  - params.json
+metrics:
+  - metrics.json
+"""
+"""A dvc.yaml without stages, in lineage/."""
+
+
 def config(url: str) -> str:
     """The record's DVC configuration: where the data is, and that it is checked on arrival."""
     return _CONFIG.format(remote=REMOTE, url=url)

@@ -16,13 +16,13 @@ from macaron.errors import RegistryError
 from macaron.files import digest_file, digest_tree, storage_errors, write_atomic, write_json
 from macaron.registry.code import Code
 from macaron.registry.copy import replace
-from macaron.registry.dvcfiles import Lock, config, local_config, md5_tree, stage
+from macaron.registry.dvcfiles import COMPARED, Lock, config, local_config, md5_tree, stage
 from macaron.registry.git import Git
 
 PAIRS = "models/pairs"
 DATA = "lineage/data"
 _READABLE = (".toml", ".md")
-"""Evidence that git keeps as it is; all other evidence goes to DVC under its content's name."""
+"""Evidence that git keeps as it is; the rest goes to DVC, named by its content as well."""
 _DATA_IGNORE = "# The data itself is DVC's.\n*\n!*.dvc\n!.gitignore\n"
 _DVC_IGNORE = "/config.local\n/tmp\n/cache\n"
 _MARKER = ".dvc/tmp/macaron-lineage"
@@ -88,8 +88,11 @@ class Workspace:
         replace(entry.pair_folder, folder / PAIRS / entry.pair_id)
         kept = [self._keep(path, here) for path in entry.files]
         parents = [f"{PAIRS}/{entry.parent}"] if entry.parent else []
-        write_json(folder / here / "params.json", {**entry.params, "code": asdict(entry.code)})
-        write_json(folder / here / "metrics.json", dict(entry.metrics))
+        write_atomic(folder / "lineage" / "dvc.yaml", COMPARED)
+        for place in ("lineage", here):
+            params = {**entry.params, "code": asdict(entry.code)}
+            write_json(folder / place / "params.json", params)
+            write_json(folder / place / "metrics.json", dict(entry.metrics))
         write_atomic(
             folder / here / "dvc.yaml",
             stage(
@@ -135,7 +138,7 @@ class Workspace:
             name = f"{here}/{path.name}"
         else:
             digest = digest_tree(path) if path.is_dir() else digest_file(path)
-            name = f"{DATA}/{digest[:16]}{path.suffix}"
+            name = f"{DATA}/{path.stem}-{digest[:16]}{path.suffix}"
         replace(path, self.folder / name)
         return name
 

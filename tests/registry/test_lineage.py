@@ -316,6 +316,9 @@ def test_a_fresh_clone_has_everything(project: Project, tmp_path: Path) -> None:
     """What an auditor does: clone, check out the tag, pull."""
     first = project.recorded(1.0)
     second = project.recorded(2.0, first)
+    head = git(project.root, "rev-parse", "HEAD")
+    git(project.root, "commit", "-q", "--allow-empty", "-m", "Later")
+    third = project.recorded(3.0, first, promoted=False)
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(project.root), str(clone))
     git(clone, "checkout", "-q", f"pair/{second.id}")
@@ -338,6 +341,11 @@ def test_a_fresh_clone_has_everything(project: Project, tmp_path: Path) -> None:
     shown = json.loads(dvc("metrics", "show", "--json"))
     numbers = shown[""]["data"][f"lineage/{second.id}/metrics.json"]["data"]
     assert numbers["suite"]["chat"]["challenger"] == 0.8
+    changed = json.loads(dvc("metrics", "diff", "--json", f"pair/{third.id}", f"pair/{second.id}"))
+    suite = changed["lineage/metrics.json"]
+    assert suite["suite.chat.challenger"] == {"old": 0.5, "new": 0.8, "diff": pytest.approx(0.3)}
+    params = json.loads(dvc("params", "diff", "--json", f"pair/{third.id}", f"pair/{second.id}"))
+    assert params["lineage/params.json"]["code.commit"]["new"] == head
     assert git(clone, "status", "--porcelain") == ""
 
 
