@@ -172,8 +172,12 @@ def test_a_file_that_is_no_verdict_is_named() -> None:
 
 def test_the_shipped_contract_judges() -> None:
     shipped = load_contract(Path(__file__).parents[2] / "contracts" / "v1.toml")
-    gain, same = outcomes(160, 120, 10, 110), outcomes(200, 5, 5, 190)
-    measured = {s.name: same if s.role == "guard" else gain for s in shipped.suites}
+    measured = {
+        s.name: outcomes(s.items // 2, s.items // 4, 5, s.items // 4 - 5)
+        if s.role == "improve"
+        else outcomes(s.items // 2, 5, 5, s.items // 2 - 10)
+        for s in shipped.suites
+    }
     verdict = judge(shipped, measured)
     assert verdict.promoted and verdict.contract_digest == shipped.digest
     assert [row.suite for row in verdict.rows] == [s.name for s in shipped.suites]
