@@ -71,7 +71,13 @@ def table(nights: list[dict[str, Any]]) -> str:
             before, after = 100 * row["champion"], 100 * row["challenger"]
             gain = f"{100 * row['difference']:+.1f}"
             span = f"[{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
-            gate = "gain" if row["improved"] else "not worse" if row["gate"] == "pass" else "worse"
+            gate = (
+                "gain"
+                if row["improved"]
+                else "not worse"
+                if row["gate"] == "pass"
+                else "may be worse"
+            )
             lines.append(
                 f"| {seed} | {row['suite']} | {before:.1f} | {after:.1f} | {gain} {span} | {gate} |"
             )

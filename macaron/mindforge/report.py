@@ -67,7 +67,7 @@ def rows(verdict: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def _gate(row: dict[str, Any]) -> str:
     if row["gate"] == "fail":
-        return "worse" if row["measured"] else "unmeasured"
+        return "may be worse" if row["measured"] else "unmeasured"
     return "gain" if row["improved"] else "not worse"
 
 
@@ -91,7 +91,7 @@ def table(night: Night) -> "Group":
     shown = Table(box=None, pad_edge=False, header_style="bold")
     for column in HEAD:
         shown.add_column(column, justify="left" if column in ("suite", "gate") else "right")
-    colours = {"gain": "green", "worse": "red", "unmeasured": "red", "not worse": "default"}
+    colours = {"gain": "green", "may be worse": "red", "unmeasured": "red", "not worse": "default"}
     for row in rows(night.judged):
         shown.add_row(*row[:-1], f"[{colours[row[-1]]}]{row[-1]}[/]")
     decision = night.verdict.facts["decision"]
