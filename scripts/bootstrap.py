@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -45,6 +46,10 @@ for d in m.distributions():
 
 class InstallError(Exception):
     """One line and the end of the log."""
+
+
+class CrashError(InstallError):
+    """pip itself crashed: seen once in three installations with Debian's Python 3.11.2."""
 
 
 def main() -> int:
@@ -114,29 +119,39 @@ def _is_ours() -> bool:
 
 def _install() -> None:
     started = time.monotonic()
-    _make_venv()
+    _make_venv(anew=not _is_ours())
     resumed = UNFINISHED.exists()
+    try:
+        _fill(mend=resumed)
+    except InstallError as error:
+        if not (resumed or isinstance(error, CrashError)):
+            raise
+        # What a kill or crash left can be in pip's way; what was downloaded is kept outside.
+        print("that ended in the middle; once more, from the start", flush=True)
+        _make_venv(anew=True)
+        _fill(mend=False)
+    print(f"installed in {time.monotonic() - started:.0f} s", flush=True)
+
+
+def _fill(mend: bool) -> None:
     UNFINISHED.touch()
     STAMP.unlink(missing_ok=True)
     LOG.unlink(missing_ok=True)
     wanted = re.findall(r"^[a-z0-9]\S*==", LOCK.read_text(), re.M)
-    print(
-        f"installing {len(wanted)} packages into .venv (minutes; log in .venv/{LOG.name})",
-        flush=True,
-    )
+    where = f".venv (minutes; log in .venv/{LOG.name})"
+    print(f"installing {len(wanted)} packages into {where}", flush=True)
     _pip(["-r", str(LOCK)], len(wanted))
-    if resumed:
+    if mend:
         _mend_half_installed()
     # The build backend is in the lock, so that nothing else is fetched here.
     _pip(["--no-deps", "--no-build-isolation", "-e", str(ROOT)], 1)
     STAMP.write_text(_digests())
     UNFINISHED.unlink()
-    print(f"installed in {time.monotonic() - started:.0f} s", flush=True)
 
 
-def _make_venv() -> None:
-    """A venv whose pip runs; one that is half made or not ours is made anew."""
-    if _is_ours() and _runs([str(PYTHON), "-m", "pip", "--version"]):
+def _make_venv(anew: bool) -> None:
+    """A venv whose pip runs; one that is half made is made anew in any case."""
+    if not anew and _runs([str(PYTHON), "-m", "pip", "--version"]):
         return
     print(f"making .venv with Python {sys.version.split()[0]}", flush=True)
     made = subprocess.run(
@@ -185,9 +200,9 @@ def _pip(arguments: list[str], total: int) -> None:
     _show("")
     if pip.returncode:
         tail = "".join(LOG.read_text().splitlines(keepends=True)[-15:])
-        raise InstallError(
-            f"{tail}pip failed; its whole output is in {LOG}. Mend, and run it again"
-        )
+        how = "failed" if pip.returncode > 0 else f"was ended by signal {-pip.returncode}"
+        kind = CrashError if -pip.returncode in (signal.SIGSEGV, signal.SIGBUS) else InstallError
+        raise kind(f"{tail}pip {how}; its output is in {LOG}. The same command tries again")
 
 
 def _show(text: str) -> None:
