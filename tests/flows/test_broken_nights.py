@@ -61,7 +61,7 @@ def test_a_file_with_40_percent_bad_rows(house: Path, tmp_path: Path) -> None:
     # Rollouts and good turns count as rows too, so that the bad ones are 40 % of all.
     _turns(tmp_path / "night.jsonl", good=28, bad=40)
     done = macaron(house, "improve", "--experience", str(tmp_path / "night.jsonl"))
-    _fails(done, 5, "40 of 102", "not JSON")
+    _fails(done, 5, "40 of 100 rows", "quarantined on import")
     assert last_cycle(house)["state"] == "failed"
 
 
