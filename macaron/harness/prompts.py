@@ -41,7 +41,9 @@ def answer_ids(tokenizer: Any, text: str) -> list[int]:
 
     Never for text that was sampled: its ids are kept from the sampler.
     """
-    return [*tokenizer.encode(text, add_special_tokens=False), tokenizer.eos_token_id]
+    # A text that spells a special token must not become one: it may be a user's correction.
+    ids = tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+    return [*ids, tokenizer.eos_token_id]
 
 
 def answer_text(tokenizer: Any, token_ids: Sequence[int]) -> str:
