@@ -40,8 +40,8 @@ class Case:
 
     @property
     def pair(self) -> Pair:
-        """Its manifest, once all parts in the folder agree with it."""
-        return self.pairs.get(self.pair_id)
+        """Its manifest; whether the parts agree with it is for one check to say."""
+        return self.pairs.manifest(self.pair_id)
 
     @property
     def verdict(self) -> Verdict | None:

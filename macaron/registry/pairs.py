@@ -118,10 +118,13 @@ class PairStore:
             )
         return pair
 
+    def manifest(self, prefix: str) -> Pair:
+        """The pair as its manifest has it; no other file is read."""
+        return _manifest(self.folder(prefix) / MANIFEST)
+
     def list(self) -> list[Pair]:
         """All pairs, the ancestor first; reads manifests only."""
-        manifests = self.root.glob(f"[!.]*/{MANIFEST}")
-        pairs = [Pair.from_json(read_json(path), str(path)) for path in manifests]
+        pairs = [_manifest(path) for path in self.root.glob(f"[!.]*/{MANIFEST}")]
         return sorted(pairs, key=lambda pair: (pair.generation, pair.id))
 
     def attach_verdict(self, prefix: str, verdict: Verdict) -> Path:
@@ -157,6 +160,10 @@ class PairStore:
             for part in sorted(old.keys() | new.keys())
             if old.get(part) != new.get(part)
         ]
+
+
+def _manifest(path: Path) -> Pair:
+    return Pair.from_json(read_json(path), str(path))
 
 
 def _check_pair(folder: Path) -> Pair:

@@ -146,9 +146,12 @@ def test_a_flipped_byte_is_found_in_every_copy(night: Night) -> None:
             flip(path)
             assert night.finds(looks[place]), path
             path.write_bytes(whole)
-    flip(copies(night)["pair"][-1])
+    flip(copies(night)["pair"][0])
+    # Named once as a file, once against the manifest where that has a digest for it.
     faults = night.faults()
-    assert faults and faults[0].startswith(f"pair: {night.project.pairs.folder(night.pair.id)}")
+    assert 1 <= len(faults) <= 2
+    for fault in faults:
+        assert fault.startswith(f"pair: {night.project.pairs.folder(night.pair.id)}"), fault
 
 
 def test_a_missing_copy_is_found(night: Night) -> None:
