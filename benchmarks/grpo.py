@@ -272,8 +272,9 @@ def main() -> None:
     steps, items = (4, 200) if given.quick else (given.steps, given.items)
     setting = make_setting(given.family, steps, given.seed)
     before = success(setting, items, None)
-    our_clock, ours = train_ours(setting)
+    # TRL first: what our trainer sets for the process must not touch it.
     trl_clock, trl = train_trl(setting)
+    our_clock, ours = train_ours(setting)
     after, theirs = success(setting, items, ours), success(setting, items, trl)
     metric("grpo_cpu_seconds_per_step", our_clock.mean, "s")
     metric("trl_cpu_seconds_per_step", trl_clock.mean, "s")

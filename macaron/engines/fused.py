@@ -19,6 +19,8 @@ class LoraPart:
 
     rows: slice
     """Its outputs."""
+    ranks: slice
+    """Its place among all parts' ranks."""
     a: Tensor
     b: Tensor
     scale: float
@@ -32,8 +34,10 @@ class Fused:
     """[outputs, inputs]."""
     bias: Tensor | None
     parts: tuple[LoraPart, ...]
-    low: Tensor | None
+    low: Tensor
     """All parts' A, [ranks, inputs]."""
+    spread: Tensor
+    """All parts' scale B, each in its own rows and columns, [outputs, ranks]."""
     norm: Tensor | None
     """The norm's weight, already in `weight`; None without a norm."""
     eps: float
@@ -56,35 +60,39 @@ def fuse(layers: Sequence[nn.Module], adapter: str | None, norm: Any = None) -> 
         adapter: the adapter in force; None is the bare base.
         norm: the RMS norm module before them.
     """
-    weights, biases, parts = [], [], []
-    start = 0
-    for layer in layers:
-        base: Any = getattr(layer, "base_layer", layer)
-        weight, rows = base.weight, slice(start, start + base.weight.shape[0])
-        start = rows.stop
-        held: Any = getattr(layer, "lora_A", {})
-        if adapter is not None and adapter in held:
-            part = _part(layer, adapter, rows)
-            parts.append(part)
-            weight = torch.addmm(weight, part.b, part.a, alpha=part.scale)
-        weights.append(weight)
-        biases.append(base.bias)
-    fused = torch.cat(weights)
-    scale = None if norm is None else norm.weight
-    low = torch.cat([p.a for p in parts]) if parts else None
+    bases: list[Any] = [getattr(layer, "base_layer", layer) for layer in layers]
+    fused = torch.cat([base.weight for base in bases])
+    parts = _parts(layers, bases, adapter)
+    low = torch.cat([p.a for p in parts]) if parts else fused.new_empty(0, fused.shape[1])
+    spread = fused.new_zeros(len(fused), len(low))
+    for part in parts:
+        spread[part.rows, part.ranks] = part.b * part.scale
+        fused[part.rows].addmm_(part.b, part.a, alpha=part.scale)
+    if norm is not None:
+        fused.mul_(norm.weight)
     return Fused(
-        weight=fused if scale is None else fused.mul_(scale),
-        bias=None if biases[0] is None else torch.cat(biases),
-        parts=tuple(parts),
+        weight=fused,
+        bias=None if bases[0].bias is None else torch.cat([base.bias for base in bases]),
+        parts=parts,
         low=low,
-        norm=scale,
+        spread=spread,
+        norm=None if norm is None else norm.weight,
         eps=0.0 if norm is None else epsilon(norm),
     )
 
 
-def _part(layer: Any, adapter: str, rows: slice) -> LoraPart:
-    a, b = layer.lora_A[adapter].weight, layer.lora_B[adapter].weight
-    return LoraPart(rows, a, b, layer.scaling[adapter])
+def _parts(
+    layers: Sequence[Any], bases: Sequence[Any], adapter: str | None
+) -> tuple[LoraPart, ...]:
+    parts = []
+    row = rank = 0
+    for layer, base in zip(layers, bases, strict=True):
+        rows = slice(row, row := row + len(base.weight))
+        if adapter is not None and adapter in getattr(layer, "lora_A", {}):
+            a, b = layer.lora_A[adapter].weight, layer.lora_B[adapter].weight
+            ranks = slice(rank, rank := rank + len(a))
+            parts.append(LoraPart(rows, ranks, a, b, layer.scaling[adapter]))
+    return tuple(parts)
 
 
 def epsilon(norm: Any) -> float:
@@ -143,18 +151,14 @@ class _FusedLinear(torch.autograd.Function):
 
 def _lora_back(fused: Fused, grad: Tensor, seen: Tensor) -> list[Tensor]:
     """The gradients of every part's A and B."""
-    if fused.low is None:
+    if not fused.parts:
         return []
-    low = seen @ fused.low.t()
-    back = torch.cat([grad[:, p.rows] @ (p.b * p.scale) for p in fused.parts], 1)
-    of_low = back.t() @ seen
+    of_low = (grad @ fused.spread).t() @ seen
+    of_spread = (seen @ fused.low.t()).t() @ grad
     found: list[Tensor] = []
-    start = 0
     for part in fused.parts:
-        rank = slice(start, start + part.a.shape[0])
-        start = rank.stop
-        of_b = (grad[:, part.rows].t() @ low[:, rank]).mul_(part.scale)
-        found += [of_low[rank], of_b]
+        of_b = of_spread[part.ranks, part.rows].t() * part.scale
+        found += [of_low[part.ranks], of_b]
     return found
 
 
@@ -202,17 +206,18 @@ class Gated(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, both: Tensor) -> Tensor:
-        ctx.save_for_backward(both)
         gate, up = both.chunk(2, -1)
-        return nn.functional.silu(gate).mul_(up)
+        opened = nn.functional.silu(gate)
+        ctx.save_for_backward(both, opened)
+        return opened * up
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
-        (both,) = ctx.saved_tensors
+        both, opened = ctx.saved_tensors
         gate, up = both.chunk(2, -1)
         back = torch.empty_like(both)
         of_gate, of_up = back.chunk(2, -1)
-        torch.mul(grad, nn.functional.silu(gate), out=of_up)
+        torch.mul(grad, opened, out=of_up)
         torch.ops.aten.silu_backward.grad_input(grad * up, gate, grad_input=of_gate)
         return (back,)

@@ -21,6 +21,7 @@ from macaron.learner import guards
 from macaron.learner.backend import Backend, PlainBackend, Updater
 from macaron.learner.batch import Counts
 from macaron.learner.data import Example, SpecialistData, StepHook, TrainingSummary
+from macaron.learner.memory import keep_freed_memory
 from macaron.learner.packing import best_layout
 from macaron.learner.step import Training
 from macaron.profile import GrpoConfig
@@ -60,6 +61,7 @@ def train_specialist(
     """
     if not data.prompts:
         raise TrainingError("there are no prompts to train on", where=specialist)
+    keep_freed_memory()
     parameters = list(parameters_of(engine.model, adapter).values())
     others = guards.fingerprint(engine.model, adapter)
     for parameter in parameters:

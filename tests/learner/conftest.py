@@ -69,6 +69,7 @@ def train(make_engine: Callable[..., Any]) -> Callable[..., Any]:
         settings: GrpoConfig | None = None,
         engine: Any = None,
         seed: int = 1,
+        specialist: str = "L0",
         on_step: Any = None,
         **more: Any,
     ) -> tuple[Any, Any, list[dict[str, Any]]]:
@@ -87,7 +88,7 @@ def train(make_engine: Callable[..., Any]) -> Callable[..., Any]:
             "one",
             given or data(),
             settings or config(),
-            specialist="L0",
+            specialist=specialist,
             seed=seed,
             on_step=hook,
             **more,
