@@ -64,4 +64,6 @@ def is_plain(layer: Any) -> bool:
         and not layer.fan_in_fan_out
         and not any(layer.lora_bias.values())
         and all(isinstance(d, nn.Identity) for d in layer.lora_dropout.values())
+        # On a 16-bit base PEFT keeps adapters in fp32 and casts between the two.
+        and all(a.weight.dtype == layer.base_layer.weight.dtype for a in layer.lora_A.values())
     )

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from macaron.engines.adapters import parameters_of
-from macaron.engines.local import LocalEngine
+from macaron.engines.local import LocalEngine, load_local
 from macaron.errors import NothingTrainedError, TrainingError
 from macaron.learner import guards
 from macaron.learner.data import SpecialistData
@@ -34,6 +35,15 @@ def test_reward_rises(
     assert [m["step"] for m in steps] == list(range(1, 13))
     assert summary.trained_tokens == sum(m["trained_tokens"] for m in steps) > 0
     assert summary.first_reward == steps[0]["reward"]
+
+
+def test_a_bfloat16_base_is_trained_in_bfloat16(train: Any, bases: dict[str, Path]) -> None:
+    engine = load_local(bases["qwen3"], {}, dtype="bfloat16")
+    engine.create("one", rank=4, alpha=8, seed=0)
+    assert engine.causal.dtype == torch.bfloat16
+    _, summary, steps = train(engine=engine)
+    assert summary.trained_tokens > 0
+    assert all(m["logprob_gap"] < 0.1 for m in steps)
 
 
 def test_only_the_trained_adapter_moves(train: Callable[..., Any], make_engine: Any) -> None:
