@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from macaron.errors import TrainingError
-from macaron.files import digest_tree, digest_value, storage_errors, write_json
+from macaron.files import digest_tree, digest_value, read_json, storage_errors, write_json
 from macaron.mint.layout import CONFIG, WEIGHTS, Layout, adapter_layout, saved_key
 from macaron.profile import LoraConfig
 
@@ -145,6 +145,23 @@ def load_weights(folder: Path) -> dict[str, "Tensor"]:
     if not weights:
         raise TrainingError("the adapter's weights file holds no weights", where=str(path))
     return weights
+
+
+def check_parent(folder: Path, layout: Layout) -> None:
+    """Proves that an adapter is of this base and of this shape, its scale included.
+
+    Raises:
+        TrainingError: its configuration is missing or differs; the first such field is named.
+    """
+    path = folder / CONFIG
+    found = read_json(path) if path.exists() else {}
+    for field in sorted(found.keys() | layout.config.keys()):
+        if found.get(field) != layout.config.get(field):
+            raise TrainingError(
+                f"{field} is {found.get(field)!r}, this job's is {layout.config.get(field)!r}",
+                where=str(path),
+                mend="train on from an adapter of the same base, rank and alpha",
+            )
 
 
 def check_landed(folder: Path, parent: Path, layout: Layout) -> None:

@@ -20,7 +20,7 @@ from macaron.mint.events import Events
 from macaron.mint.job import SpecialistJob, TrainingJob
 from macaron.mint.layout import Layout, adapter_layout
 from macaron.mint.result import ADAPTER, CHECKPOINT, PROBE, Result, load_result, write_result
-from macaron.mint.revision import check_landed, keep_parent, save_adapter
+from macaron.mint.revision import check_landed, check_parent, keep_parent, save_adapter
 
 if TYPE_CHECKING:
     from macaron.engines.local import LocalEngine
@@ -88,8 +88,9 @@ class Trainer:
     def _load(self, specialist: SpecialistJob) -> str:
         """Puts the parent and a copy to train on the engine; the parent's name there."""
         key, lora = specialist.specialist, self.job.lora
-        parent = f"{key}-parent"
-        self.engine.load(parent, specialist.parent.checked())
+        parent, folder = f"{key}-parent", specialist.parent.checked()
+        check_parent(folder, self.layout)
+        self.engine.load(parent, folder)
         self.engine.create(key, lora.rank, lora.alpha, seed=0, source=parent)
         return parent
 

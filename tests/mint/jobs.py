@@ -32,6 +32,7 @@ def make_job(
     processes: int = 2,
     examples: int = 6,
     architecture: Architecture = "qwen3",
+    timeout: int = 900,
     **grpo: Any,
 ) -> Path:
     """The file of a job whose examples teach something, since a random base earns no reward."""
@@ -55,7 +56,7 @@ def make_job(
         lora=LORA,
         grpo=GrpoConfig(**config | grpo),
         processes=processes,
-        timeout=900,
+        timeout=timeout,
         specialists=tuple(_inputs(folder, key, adapters / key, examples) for key in specialists),
     )
     return write_job(job, folder / "job.json")

@@ -121,9 +121,9 @@ def test_a_fault_in_training_is_one_line_and_writes_nothing(tmp_path: Path) -> N
 
 @pytest.mark.full
 def test_a_launch_that_takes_too_long_is_stopped_whole(tmp_path: Path) -> None:
-    path = make_job(tmp_path, ("L1",))
+    path = make_job(tmp_path, ("L1",), timeout=2)
     with pytest.raises(TrainingError, match="took longer than 2 s"):
-        train(path, lambda _: None, tmp_path / "train.log", timeout=2)
+        train(path, lambda _: None, tmp_path / "train.log")
     assert _gone(path, 5)
 
 

@@ -16,7 +16,9 @@ from macaron.mint.job import TrainingJob, load_job
 from macaron.mint.probe import check_probe
 from macaron.mint.result import load_result, load_results
 from macaron.mint.trainer import Trainer
+from macaron.profile import LoraConfig
 from tests.mint.jobs import make_job
+from tests.tiny import tiny_base
 
 
 @pytest.fixture
@@ -88,6 +90,35 @@ def test_an_exploding_rate_stops_and_writes_no_adapter(tmp_path: Path, log: Path
         _run(job, log)
     assert not (job.folder("L1") / "adapter").exists()
     assert load_result(job, job.specialists[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("lora", "said"),
+    [(LoraConfig(rank=2, alpha=8), "lora_alpha is 4"), (LoraConfig(rank=4, alpha=4), "r is 2")],
+)
+def test_a_parent_of_another_shape_or_scale_is_refused(
+    tmp_path: Path, log: Path, lora: LoraConfig, said: str
+) -> None:
+    job = load_job(make_job(tmp_path, ("L1",)))
+    with pytest.raises(TrainingError, match=said):
+        _run(job.model_copy(update={"lora": lora}), log)
+
+
+def test_a_parent_on_another_base_is_refused(tmp_path: Path, log: Path) -> None:
+    job = load_job(make_job(tmp_path, ("L1",)))
+    other = tiny_base(tmp_path / "other", seed=1)
+    with pytest.raises(TrainingError, match="base_model_name_or_path is 'sha256:"):
+        _run(job.model_copy(update={"base": str(other)}), log)
+
+
+def test_the_seed_decides_the_bits(tmp_path: Path, log: Path) -> None:
+    job = load_job(make_job(tmp_path, ("L1",)))
+    other = job.model_copy(update={"seed": 8, "out": str(tmp_path / "other")})
+    _run(job, log)
+    _run(other, log)
+    first, second = load_results(job), load_results(other)
+    assert first is not None and second is not None
+    assert first["L1"].revision != second["L1"].revision
 
 
 def test_nothing_to_train_on_keeps_the_parent(tmp_path: Path, log: Path) -> None:
