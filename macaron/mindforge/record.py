@@ -24,7 +24,7 @@ class Record:
     """What it was made from: contract, bank, experience."""
     params: Mapping[str, Any]
     tags: Mapping[str, str] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
     """Of the verdict."""
 
 

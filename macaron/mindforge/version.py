@@ -29,7 +29,7 @@ def version(cycle: Cycle, good: Artifact, trained: Artifact, verdict: Artifact) 
             files=(Path(cycle.inputs.contract), settings.path(BANK), good.open()),
             params=run_params(cycle) | {"contract": judged.contract_digest},
             tags=run_tags(cycle),
-            metrics={f"{row.suite}.challenger": row.challenger or 0.0 for row in judged.rows},
+            metrics=judged.metrics(),
         ),
     )
     registry.log_verdict(recorded.run, judged)
