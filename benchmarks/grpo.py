@@ -2,18 +2,22 @@
 
     python -m benchmarks.grpo [--quick] [--family coding] [--steps 20] [--items 400] [--seed 1]
 
-Both train in this run, on one thread each, one after the other: the same base, prompts, number of
-rollouts, rewards, LoRA shape, optimizer, learning rates and clip; no KL. Each samples for itself.
-CPU-seconds are those of this process and its children; the first step of each is left out as
+Both train in this run with the same base, prompts, number of rollouts, rewards, LoRA shape,
+optimizer, learning rates and clip; no KL. Each samples for itself. They take turns, a step each,
+single-threaded in a process of their own, so that whatever else the machine does falls on both.
+CPU-seconds are those of a trainer's process and its sandbox; the first step is left out as
 warm-up. Success is greedy, on sealed items that neither has seen.
 """
 
 import argparse
+import multiprocessing
 import os
 import random
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -65,37 +69,22 @@ class Setting:
 
 
 def cpu_seconds() -> float:
-    """CPU time of this process and all its children so far."""
-    me = psutil.Process()
-    times = [p.cpu_times() for p in (me, *me.children(recursive=True))]
-    return float(sum(t.user + t.system for t in times))
+    """CPU time of this process, and of its children so far: the sandbox."""
+    times = [p.cpu_times() for p in psutil.Process().children(recursive=True)]
+    return time.process_time() + float(sum(t.user + t.system for t in times))
 
 
-class StepClock:
-    """CPU-seconds a step."""
+def train_ours(given: argparse.Namespace, pipe: Connection) -> None:
+    """A process that trains with `train_specialist`, a step whenever it is told to.
 
-    def __init__(self) -> None:
-        self.last, self.seconds = cpu_seconds(), list[float]()
-
-    def tick(self) -> None:
-        """A step has ended."""
-        now = cpu_seconds()
-        self.seconds.append(now - self.last)
-        self.last = now
-
-    @property
-    def mean(self) -> float:
-        """Over all steps but the first."""
-        return fmean(self.seconds[1:])
-
-
-def train_ours(setting: Setting) -> tuple[StepClock, dict[str, Any]]:
-    """Trains with `train_specialist`; the clock and the adapter's tensors."""
+    It sends the CPU-seconds of each step, then the adapter's tensors.
+    """
     from macaron.engines.adapters import adapter_state
     from macaron.engines.local import load_local
     from macaron.learner.trainer import train_specialist
 
-    lora, config = setting.profile.lora, setting.profile.grpo
+    setting = make_setting(given)
+    lora = setting.profile.lora
     engine = load_local(setting.base, {}, threads=1)
     engine.create("learner", lora.rank, lora.alpha, seed=setting.seed)
     data = SpecialistData(
@@ -104,36 +93,40 @@ def train_ours(setting: Setting) -> tuple[StepClock, dict[str, Any]]:
         max_tokens=setting.hcp.specialists[setting.specialist].max_tokens,
         stop_ids=(setting.tokenizer.eos_token_id,),
     )
-    clock = StepClock()
+    started = [0.0]
+
+    def wait_for_turn(seconds: float | None) -> None:
+        pipe.send(seconds)
+        pipe.recv()
+        started[0] = cpu_seconds()
+
+    wait_for_turn(None)
     train_specialist(
         engine,
         "learner",
         data,
-        config,
+        setting.profile.grpo,
         specialist=setting.specialist,
         seed=setting.seed,
-        on_step=lambda _: clock.tick(),
+        on_step=lambda _: wait_for_turn(cpu_seconds() - started[0]),
     )
-    return clock, adapter_state(engine.model, "learner")
+    pipe.send({k: v.numpy() for k, v in adapter_state(engine.model, "learner").items()})
 
 
-def train_trl(setting: Setting) -> tuple[StepClock, dict[str, Any]]:
-    """Trains with TRL; the clock and the adapter's tensors."""
+def train_trl(setting: Setting, after_step: Callable[[], None]) -> dict[str, Any]:
+    """Trains with TRL; the adapter's tensors."""
     import torch
     from datasets import Dataset
     from peft import LoraConfig, get_peft_model_state_dict
     from transformers import AutoModelForCausalLM, TrainerCallback
     from trl import GRPOTrainer
 
-    torch.set_num_threads(1)
-    clock = StepClock()
-
     class Ticker(TrainerCallback):  # type: ignore[misc]
-        """Ticks the clock."""
+        """Tells of each step's end."""
 
         def on_step_end(self, *_: Any, **__: Any) -> None:
             """A step has ended."""
-            clock.tick()
+            after_step()
 
     def reward(
         completion_ids: Sequence[Sequence[int]], place: Sequence[int], **_: Any
@@ -143,10 +136,9 @@ def train_trl(setting: Setting) -> tuple[StepClock, dict[str, Any]]:
     lora = setting.profile.lora
     texts = [setting.tokenizer.decode(ids) for ids in setting.prompts(setting.tasks)]
     _check_texts(setting, texts)
-    model = AutoModelForCausalLM.from_pretrained(setting.base, dtype=torch.float32)
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
-            model=model,
+            model=AutoModelForCausalLM.from_pretrained(setting.base, dtype=torch.float32),
             reward_funcs=reward,
             args=_trl_arguments(setting, folder),
             train_dataset=Dataset.from_dict({"prompt": texts, "place": list(range(len(texts)))}),
@@ -157,9 +149,47 @@ def train_trl(setting: Setting) -> tuple[StepClock, dict[str, Any]]:
             callbacks=[Ticker()],
         )
         trainer.create_optimizer = _same_optimizer(trainer, setting)
-        clock.last = cpu_seconds()
         trainer.train()
-    return clock, get_peft_model_state_dict(trainer.model)
+    return dict(get_peft_model_state_dict(trainer.model))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one trainer made, and the CPU-seconds of each of its steps."""
+
+    adapter: dict[str, Any]
+    seconds: Sequence[float]
+
+    @property
+    def mean(self) -> float:
+        """CPU-seconds a step, without the first."""
+        return fmean(self.seconds[1:])
+
+
+def train_both(given: argparse.Namespace, setting: Setting) -> tuple[Outcome, Outcome]:
+    """Ours and TRL's, a step each in turn, each in a process of its own."""
+    import torch
+
+    pipe, theirs = multiprocessing.get_context("spawn").Pipe()
+    child = multiprocessing.get_context("spawn").Process(target=train_ours, args=(given, theirs))
+    child.start()
+    theirs.close()
+    pipe.recv()
+    ours: list[float] = []
+    trl: list[float] = []
+    started = [cpu_seconds()]
+
+    def after_step() -> None:
+        trl.append(cpu_seconds() - started[0])
+        pipe.send("your turn")
+        ours.append(pipe.recv())
+        started[0] = cpu_seconds()
+
+    adapter = train_trl(setting, after_step)
+    pipe.send("the end")
+    made = {name: torch.from_numpy(values) for name, values in pipe.recv().items()}
+    child.join()
+    return Outcome(made, ours), Outcome(adapter, trl)
 
 
 def _check_texts(setting: Setting, texts: Sequence[str]) -> None:
@@ -238,13 +268,16 @@ def success(setting: Setting, items: int, adapter: dict[str, Any] | None) -> flo
     return 100 * fmean(r or 0.0 for r in rewards)
 
 
-def make_setting(family: str, steps: int, seed: int) -> Setting:
+def make_setting(given: argparse.Namespace) -> Setting:
     """The shipped base, harness and profile."""
+    import transformers
     from transformers import AutoTokenizer
 
+    transformers.logging.set_verbosity_error()
+    steps, seed = given.steps, given.seed
     profile = load_profile(HOUSE / "models/profiles/nano.toml")
     grpo = profile.grpo.model_copy(update={"steps": steps, "routing_batch": 0})
-    base, environment = HOUSE / profile.base, environments()[family]
+    base, environment = HOUSE / profile.base, environments()[given.family]
     rng = random.Random(f"train {seed}")
     return Setting(
         base=base,
@@ -259,8 +292,6 @@ def make_setting(family: str, steps: int, seed: int) -> Setting:
 
 def main() -> None:
     """Trains with both and prints the measurements."""
-    import transformers
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="4 steps and 200 items: under 50 s")
     parser.add_argument("--family", default="coding", help="chat, agent, coding or genui")
@@ -268,17 +299,15 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=400, help="sealed items")
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    transformers.logging.set_verbosity_error()
-    steps, items = (4, 200) if given.quick else (given.steps, given.items)
-    setting = make_setting(given.family, steps, given.seed)
-    before = success(setting, items, None)
-    # TRL first: what our trainer sets for the process must not touch it.
-    trl_clock, trl = train_trl(setting)
-    our_clock, ours = train_ours(setting)
-    after, theirs = success(setting, items, ours), success(setting, items, trl)
-    metric("grpo_cpu_seconds_per_step", our_clock.mean, "s")
-    metric("trl_cpu_seconds_per_step", trl_clock.mean, "s")
-    metric("grpo_speedup", trl_clock.mean / our_clock.mean, "x", ">=", 5.0)
+    if given.quick:
+        given.steps, given.items = 4, 200
+    setting = make_setting(given)
+    before = success(setting, given.items, None)
+    ours, trl = train_both(given, setting)
+    after, theirs = (success(setting, given.items, made.adapter) for made in (ours, trl))
+    metric("grpo_cpu_seconds_per_step", ours.mean, "s")
+    metric("trl_cpu_seconds_per_step", trl.mean, "s")
+    metric("grpo_speedup", trl.mean / ours.mean, "x", ">=", 5.0)
     metric("success_before", before, "percent")
     metric("grpo_success", after, "percent")
     metric("trl_success", theirs, "percent")

@@ -4,7 +4,7 @@ Choosing an adapter never touches requires_grad (PEFT's own set_adapter does, an
 one adapter moves another).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,13 @@ def lora_layers(model: nn.Module) -> Iterator[Any]:
     return (m for m in model.modules() if isinstance(m, LoraLayer))
 
 
-def set_active(model: nn.Module, adapter: str | None) -> None:
-    """Chooses the adapter of every later forward pass; None is the bare base."""
-    for layer in lora_layers(model):
+def set_active(layers: Iterable[Any], adapter: str | None) -> None:
+    """Chooses the adapter of every later forward pass; None is the bare base.
+
+    Args:
+        layers: all of a model's `lora_layers`.
+    """
+    for layer in layers:
         layer._disable_adapters = adapter is None
         if adapter is not None:
             layer._active_adapter = [adapter]

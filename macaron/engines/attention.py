@@ -45,13 +45,13 @@ def grouped_attention(
     scale = width**-0.5 if scaling is None else scaling
     if trees is not None and softcap is None:
         return tree_attention(query, key, value, trees, scale), None
-    folded = (query * scale).reshape(batch, shared, -1, width)
+    folded = (query if scale == 1 else query * scale).reshape(batch, shared, -1, width)
     scores = torch.matmul(folded, key.transpose(2, 3))
     if softcap is not None:
         scores = torch.tanh(scores / softcap) * softcap
     if attention_mask is not None:
         split = scores.view(batch, shared, heads // shared, queries, -1)
-        scores = (split + attention_mask[:, :, None]).view_as(scores)
+        split.add_(attention_mask[:, :, None])
     weights = torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
     mixed = torch.matmul(weights, value).view(batch, heads, queries, -1)
     return mixed.transpose(1, 2).contiguous(), None

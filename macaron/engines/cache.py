@@ -11,18 +11,28 @@ from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
 
 class RowLayer(CacheLayerMixin):  # type: ignore[misc]
-    """One layer's keys and values, [rows, heads, capacity, width], filled up to `length`."""
+    """One layer's keys and values, [rows, heads, columns, width], filled up to `length`."""
 
     is_sliding = False
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, columns: int, room: int) -> None:
+        """
+        Args:
+            columns: tokens there is room for in a row.
+            room: rows there is room for.
+        """
         super().__init__()
-        self.capacity, self.length = capacity, 0
+        self.columns, self.room = columns, room
+        self.length = self.rows = 0
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Allocates for the first keys' rows, heads, widths and type."""
-        self.keys = self._room(key_states, key_states.shape[0])
-        self.values = self._room(value_states, value_states.shape[0])
+        """Allocates for the first keys' heads, widths and type."""
+        self.rows = key_states.shape[0]
+        self.room = max(self.room, self.rows)
+        self.keys, self.values = (
+            states.new_empty(self.room, states.shape[1], self.columns, states.shape[3])
+            for states in (key_states, value_states)
+        )
         self.is_initialized = True
 
     def update(
@@ -32,9 +42,9 @@ class RowLayer(CacheLayerMixin):  # type: ignore[misc]
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
         start, self.length = self.length, self.length + key_states.shape[2]
-        self.keys[:, :, start : self.length] = key_states
-        self.values[:, :, start : self.length] = value_states
-        return self.keys[:, :, : self.length], self.values[:, :, : self.length]
+        self.keys[: self.rows, :, start : self.length] = key_states
+        self.values[: self.rows, :, start : self.length] = value_states
+        return self.keys[: self.rows, :, : self.length], self.values[: self.rows, :, : self.length]
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
         """Keys after the coming queries, and their offset."""
@@ -46,38 +56,27 @@ class RowLayer(CacheLayerMixin):  # type: ignore[misc]
 
     def get_max_length(self) -> int:
         """Columns there is room for."""
-        return self.capacity
+        return self.columns
 
-    def reorder_cache(self, beam_idx: Tensor) -> None:
-        """Makes row i a copy of the old row beam_idx[i]; rows can grow and shrink in number."""
-        self.keys, self.values = self._pick(self.keys, beam_idx), self._pick(self.values, beam_idx)
-
-    def drop(self, holes: Tensor, last: Tensor, rows: int) -> None:
-        """Keeps `rows` rows: those in `last` are moved to `holes`, what lies behind is given up."""
-        for states in (self.keys, self.values):
-            filled = states[:, :, : self.length]
-            filled[holes] = filled[last]
-        self.keys, self.values = self.keys[:rows], self.values[:rows]
-
-    def _pick(self, old: Tensor, index: Tensor) -> Tensor:
-        new = self._room(old, len(index))
-        torch.index_select(old[:, :, : self.length], 0, index, out=new[:, :, : self.length])
-        return new
-
-    def _room(self, like: Tensor, rows: int) -> Tensor:
-        return like.new_empty(rows, like.shape[1], self.capacity, like.shape[3])
+    def move(self, target: Tensor, source: Tensor, rows: int) -> None:
+        """Copies rows `source` over rows `target`, and keeps the first `rows`."""
+        if len(target):
+            for states in (self.keys, self.values):
+                filled = states[:, :, : self.length]
+                filled[target] = filled[source]
+        self.rows = rows
 
 
 class RowCache(Cache):  # type: ignore[misc]
     """A `RowLayer` for each of the model's layers."""
 
-    def __init__(self, layers: int, capacity: int) -> None:
-        super().__init__(layers=[RowLayer(capacity) for _ in range(layers)])
+    def __init__(self, layers: int, columns: int, room: int) -> None:
+        super().__init__(layers=[RowLayer(columns, room) for _ in range(layers)])
 
-    def drop(self, holes: Tensor, last: Tensor, rows: int) -> None:
-        """`RowLayer.drop` in every layer."""
+    def move(self, target: Tensor, source: Tensor, rows: int) -> None:
+        """`RowLayer.move` in every layer."""
         for layer in self.layers:
-            layer.drop(holes, last, rows)
+            layer.move(target, source, rows)
 
 
 def plain_layers(config: Any, length: int) -> bool:
@@ -97,33 +96,36 @@ def plain_layers(config: Any, length: int) -> bool:
     return kinds <= {"full_attention"} and not shared
 
 
-def make_cache(config: Any, capacity: int) -> Cache:
-    """A cache for sequences of at most `capacity` tokens; `reorder_cache` picks its rows."""
+def make_cache(config: Any, columns: int, room: int) -> Cache:
+    """A cache for sequences of at most `columns` tokens, and at most `room` of them."""
     text = config.get_text_config()
-    if plain_layers(config, capacity):
-        return RowCache(text.num_hidden_layers, capacity)
+    if plain_layers(config, columns):
+        return RowCache(text.num_hidden_layers, columns, room)
     return DynamicCache(config=config)
 
 
-def drop_rows(cache: Cache, going: Tensor) -> Tensor:
-    """Gives up the rows of a cache that aren't in `going`; few rows are moved, not all copied.
+def branch_rows(cache: Cache, parents: Tensor) -> Tensor:
+    """Gives every child a copy of its parent's row; rows without a child are given up.
+
+    A parent's row is its first child's, where it may stay; only the other rows are copied.
 
     Args:
-        going: ascending row numbers to keep.
+        parents: the parent's row of each child.
 
     Returns:
-        For each row that there is now, the number it had.
+        For each row that there is now, its child.
     """
-    rows = len(going)
-    kept = going[going < rows]
-    last = going[len(kept) :]
-    origin = torch.arange(rows)
-    free = torch.ones(rows, dtype=torch.bool)
-    free[kept] = False
-    holes = free.nonzero()[:, 0]
-    origin[holes] = last
-    if isinstance(cache, RowCache):
-        cache.drop(holes, last, rows)
-    else:
-        cache.reorder_cache(origin)
+    count = len(parents)
+    if not isinstance(cache, RowCache):
+        cache.reorder_cache(parents)
+        return torch.arange(count)
+    first = torch.ones(count, dtype=torch.bool)
+    ordered, by_parent = parents.sort(stable=True)
+    first[by_parent[1:]] = ordered[1:] != ordered[:-1]
+    stays = first & (parents < count)
+    origin = torch.full((count,), -1)
+    origin[parents[stays]] = stays.nonzero()[:, 0]
+    holes = (origin < 0).nonzero()[:, 0]
+    origin[holes] = (~stays).nonzero()[:, 0]
+    cache.move(holes, parents[origin[holes]], count)
     return origin

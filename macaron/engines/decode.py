@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from macaron.engines.attention import causal_mask
-from macaron.engines.cache import drop_rows, make_cache, plain_layers
+from macaron.engines.cache import branch_rows, make_cache, plain_layers
 from macaron.engines.lean import LeanDecoder
 from macaron.errors import ConfigError
 
@@ -18,19 +18,22 @@ from macaron.errors import ConfigError
 class Decode:
     """Rows that grow by the same number of tokens each time."""
 
-    def __init__(self, causal: Any, lean: LeanDecoder | None, valid: Tensor, capacity: int) -> None:
+    def __init__(
+        self, causal: Any, lean: LeanDecoder | None, valid: Tensor, columns: int, room: int
+    ) -> None:
         """
         Args:
             causal: the model.
             lean: its lean decoder, where there is one.
             valid: which of the prompts' tokens are real, [rows, tokens].
-            capacity: the most tokens a row will have.
+            columns: the most tokens a row will have.
+            room: the most rows there will be.
         """
         self.causal = causal
-        self.cache = make_cache(causal.config, capacity)
-        self.plain = plain_layers(causal.config, capacity)
+        self.cache = make_cache(causal.config, columns, room)
+        self.plain = plain_layers(causal.config, columns)
         self.lean = lean if self.plain else None
-        self.valid = torch.ones(len(valid), capacity, dtype=torch.bool)
+        self.valid = torch.ones(len(valid), columns, dtype=torch.bool)
         self.valid[:, : valid.shape[1]] = valid
         self.length = 0
         self.next_position = -(~valid).sum(1, keepdim=True)
@@ -43,8 +46,9 @@ class Decode:
         prompts: Sequence[Sequence[int]],
         pad_id: int,
         more: int,
+        room: int,
     ) -> tuple["Decode", Tensor]:
-        """Reads the prompts, after which `more` tokens can follow.
+        """Reads the prompts, after which `more` tokens can follow, in up to `room` rows.
 
         Returns:
             The rows, and the logits of their next token, [rows, vocabulary].
@@ -53,7 +57,7 @@ class Decode:
             raise ConfigError("a prompt has no token", where="local engine")
         width = max(map(len, prompts))
         ids, valid = pad(prompts, width, pad_id, left=True)
-        rows = cls(causal, lean, valid, width + more)
+        rows = cls(causal, lean, valid, width + more, room)
         return rows, rows.forward(ids, keep=1)[:, 0]
 
     def forward(self, ids: Tensor, keep: int) -> Tensor:
@@ -75,19 +79,19 @@ class Decode:
             logits_to_keep=keep,
         ).logits
 
-    def pick(self, rows: Tensor) -> None:
-        """Row i becomes a copy of the old row rows[i]."""
-        self.cache.reorder_cache(rows)
-        self._rows(rows)
+    def branch(self, parents: Tensor) -> Tensor:
+        """Rows become the children of rows.
 
-    def drop(self, going: Tensor) -> Tensor:
-        """Keeps these rows, in an order of its own; for each row now, the number it had."""
-        origin = drop_rows(self.cache, going)
-        self._rows(origin)
-        return origin
+        Args:
+            parents: the parent's row of each child; a row may have many, or none.
 
-    def _rows(self, rows: Tensor) -> None:
+        Returns:
+            For each row that there is now, its child.
+        """
+        children = branch_rows(self.cache, parents)
+        rows = parents[children]
         self.valid, self.next_position = self.valid[rows], self.next_position[rows]
+        return children
 
 
 def pad(

@@ -5,6 +5,7 @@ norm before them. It is computed into memory of its own; the base's weights are 
 Gradients are those of A and B, exactly, and of the input.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,11 +36,11 @@ class Fused:
     bias: Tensor | None
     parts: tuple[LoraPart, ...]
     low: Tensor
-    """All parts' A, [ranks, inputs]."""
+    """All parts' A, with the norm's factor as in `weight`, [ranks, inputs]."""
     spread: Tensor
     """All parts' scale B, each in its own rows and columns, [outputs, ranks]."""
     norm: Tensor | None
-    """The norm's weight, already in `weight`; None without a norm."""
+    """Factor of the normalised input, already in `weight`; None without a norm."""
     eps: float
 
     def __call__(self, x: Tensor, residual: Tensor | None = None) -> Tensor:
@@ -68,15 +69,17 @@ def fuse(layers: Sequence[nn.Module], adapter: str | None, norm: Any = None) -> 
     for part in parts:
         spread[part.rows, part.ranks] = part.b * part.scale
         fused[part.rows].addmm_(part.b, part.a, alpha=part.scale)
-    if norm is not None:
-        fused.mul_(norm.weight)
+    factor = None if norm is None else norm_weight(norm)
+    if factor is not None:
+        fused.mul_(factor)
+        low = low * factor
     return Fused(
         weight=fused,
         bias=None if bases[0].bias is None else torch.cat([base.bias for base in bases]),
         parts=parts,
         low=low,
         spread=spread,
-        norm=None if norm is None else norm.weight,
+        norm=factor,
         eps=0.0 if norm is None else epsilon(norm),
     )
 
@@ -101,24 +104,29 @@ def epsilon(norm: Any) -> float:
 
 
 def normalised(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """x / rms(x) over the last axis, and 1 / rms(x)."""
+    """x / norm(x) over the last axis, and 1 / norm(x); rms(x) is that norm over sqrt(width)."""
     inverse = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-    inverse = inverse.square_().div_(x.shape[-1]).add_(eps).rsqrt_()
+    inverse = inverse.square_().add_(eps * x.shape[-1]).rsqrt_()
     return x * inverse, inverse
 
 
-def normalised_back(grad: Tensor, x: Tensor, inverse: Tensor) -> Tensor:
-    """The gradient of x, given that of x / rms(x); `grad` is used up."""
-    unit = x * inverse
-    along = (grad * unit).sum(-1, keepdim=True).div_(x.shape[-1])
+def normalised_back(grad: Tensor, unit: Tensor, inverse: Tensor) -> Tensor:
+    """The gradient of x, given that of unit = x / norm(x); `grad` is used up."""
+    along = (grad * unit).sum(-1, keepdim=True)
     return grad.addcmul_(unit, along, value=-1).mul_(inverse)
 
 
+def norm_weight(norm: Any) -> Tensor:
+    """The factor of x / norm(x) that makes it the module's RMS norm."""
+    weight: Tensor = norm.weight
+    return weight * math.sqrt(weight.shape[-1])
+
+
 def _linear(fused: Fused, unit: Tensor, residual: Tensor | None) -> Tensor:
-    if residual is not None:
-        y = torch.addmm(residual, unit, fused.weight.t())
-    else:
-        y = unit @ fused.weight.t()
+    if residual is None:
+        plain: Tensor = nn.functional.linear(unit, fused.weight, fused.bias)
+        return plain
+    y = torch.addmm(residual, unit, fused.weight.t())
     return y if fused.bias is None else y.add_(fused.bias)
 
 
@@ -130,7 +138,7 @@ class _FusedLinear(torch.autograd.Function):
         ctx: Any, x: Tensor, residual: Tensor | None, fused: Fused, *trained: Tensor
     ) -> Tensor:
         unit, inverse = normalised(x, fused.eps) if fused.norm is not None else (x, None)
-        ctx.save_for_backward(x, inverse)
+        ctx.save_for_backward(unit, inverse)
         ctx.fused = fused
         return _linear(fused, unit, residual)
 
@@ -138,23 +146,24 @@ class _FusedLinear(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
         fused: Fused = ctx.fused
-        x, inverse = ctx.saved_tensors
-        seen = x if fused.norm is None else (x * inverse).mul_(fused.norm)
-        trained = _lora_back(fused, grad, seen)
+        unit, inverse = ctx.saved_tensors
+        trained = _lora_back(fused, grad, unit)
         back = None
         if ctx.needs_input_grad[0]:
             back = grad @ fused.weight
             if fused.norm is not None:
-                back = normalised_back(back, x, inverse)
+                back = normalised_back(back, unit, inverse)
         return back, grad if ctx.needs_input_grad[1] else None, None, *trained
 
 
-def _lora_back(fused: Fused, grad: Tensor, seen: Tensor) -> list[Tensor]:
+def _lora_back(fused: Fused, grad: Tensor, unit: Tensor) -> list[Tensor]:
     """The gradients of every part's A and B."""
     if not fused.parts:
         return []
-    of_low = (grad @ fused.spread).t() @ seen
-    of_spread = (seen @ fused.low.t()).t() @ grad
+    of_low = (grad @ fused.spread).t() @ unit
+    if fused.norm is not None:
+        of_low.mul_(fused.norm)
+    of_spread = (unit @ fused.low.t()).t() @ grad
     found: list[Tensor] = []
     for part in fused.parts:
         of_b = of_spread[part.ranks, part.rows].t() * part.scale
@@ -162,47 +171,93 @@ def _lora_back(fused: Fused, grad: Tensor, seen: Tensor) -> list[Tensor]:
     return found
 
 
-class HeadRope(torch.autograd.Function):
-    """Rotary positions, after an RMS norm of every head where the model has one.
+@dataclass(frozen=True)
+class Heads:
+    """How one layer's queries, keys and values lie side by side, and what is done to them."""
 
-    heads [rows, heads, width], weight [heads, width] or None, cos and sin [rows, 1, width] ->
-    [rows, heads, width]. Without a norm the weight is a plain factor.
-    """
+    queries: int
+    keys: int
+    """Of the keys' heads; the values have as many."""
+    norm: Tensor | None
+    """Factor of the normalised queries and keys, [query and key heads, width]; None: no norm."""
+    eps: float
+
+    def __call__(self, every: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Norms and rotary positions.
+
+        Args:
+            every: [rows, all heads, width].
+            cos: [rows, 1, width]; `sin` alike.
+
+        Returns:
+            Queries, keys and values, each [rows, heads, width].
+        """
+        if torch.is_grad_enabled():
+            found: tuple[Tensor, Tensor, Tensor] = _Heads.apply(every, self, cos, sin)  # type: ignore[no-untyped-call]
+            return found
+        return self.split(every, cos, sin)[0]
+
+    def split(
+        self, every: Tensor, cos: Tensor, sin: Tensor
+    ) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[Tensor, Tensor] | None]:
+        """The result; where there is a norm, the normalised heads and 1 / norm."""
+        rotated = self.queries + self.keys
+        turned, kept = every[:, :rotated], None
+        if self.norm is not None:
+            kept = normalised(turned, self.eps)
+            turned = kept[0] * self.norm
+        turned = _turn(turned, cos, sin, 1, torch.empty_like(turned))
+        return (turned[:, : self.queries], turned[:, self.queries :], every[:, rotated:]), kept
+
+
+class _Heads(torch.autograd.Function):
+    """`Heads` with the gradient of what it is given."""
 
     @staticmethod
     def forward(
-        ctx: Any, heads: Tensor, weight: Tensor | None, eps: float, cos: Tensor, sin: Tensor
-    ) -> Tensor:
-        inverse = None
-        turned = heads
-        if weight is not None:
-            unit, inverse = normalised(heads, eps)
-            turned = unit.mul_(weight)
-        ctx.save_for_backward(heads, inverse, weight, cos, sin)
-        return _turn(turned, cos, sin, 1)
+        ctx: Any, every: Tensor, heads: Heads, cos: Tensor, sin: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        (queries, keys, values), kept = heads.split(every, cos, sin)
+        ctx.save_for_backward(cos, sin, *(kept or ()))
+        ctx.heads, ctx.shape = heads, every.shape
+        return queries, keys, values.contiguous()
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        heads, inverse, weight, cos, sin = ctx.saved_tensors
-        back = _turn(grads[0], cos, sin, -1)
-        if weight is not None:
-            back = normalised_back(back.mul_(weight), heads, inverse)
-        return back, None, None, None, None
+        cos, sin, *kept = ctx.saved_tensors
+        heads: Heads = ctx.heads
+        back = grads[0].new_empty(ctx.shape)
+        rotated = heads.queries + heads.keys
+        turned = back[:, :rotated]
+        _turn(grads[0], cos, sin, -1, turned[:, : heads.queries])
+        _turn(grads[1], cos, sin, -1, turned[:, heads.queries :])
+        back[:, rotated:] = grads[2]
+        if heads.norm is not None:
+            normalised_back(turned.mul_(heads.norm), *kept)
+        return back, None, None, None
 
 
-def _turn(x: Tensor, cos: Tensor, sin: Tensor, way: int) -> Tensor:
+def _turn(x: Tensor, cos: Tensor, sin: Tensor, way: int, out: Tensor) -> Tensor:
     half = x.shape[-1] // 2
-    turned = torch.empty_like(x)
     first, second = x[..., :half], x[..., half:]
-    torch.mul(first, cos[..., :half], out=turned[..., :half])
-    torch.mul(second, cos[..., half:], out=turned[..., half:])
-    turned[..., :half].addcmul_(second, sin[..., :half], value=-way)
-    turned[..., half:].addcmul_(first, sin[..., half:], value=way)
-    return turned
+    torch.mul(first, cos[..., :half], out=out[..., :half])
+    torch.mul(second, cos[..., half:], out=out[..., half:])
+    out[..., :half].addcmul_(second, sin[..., :half], value=-way)
+    out[..., half:].addcmul_(first, sin[..., half:], value=way)
+    return out
 
 
-class Gated(torch.autograd.Function):
+def gated(both: Tensor) -> Tensor:
     """silu(gate) * up, from [rows, gate and up]."""
+    if torch.is_grad_enabled():
+        product: Tensor = _Gated.apply(both)  # type: ignore[no-untyped-call]
+        return product
+    gate, up = both.chunk(2, -1)
+    return nn.functional.silu(gate).mul_(up)
+
+
+class _Gated(torch.autograd.Function):
+    """`gated` with its gradient."""
 
     @staticmethod
     def forward(ctx: Any, both: Tensor) -> Tensor:

@@ -14,12 +14,14 @@ from torch import Tensor, nn
 
 from macaron.engines.attention import grouped_attention
 from macaron.engines.cache import RowCache
-from macaron.engines.fused import Fused, Gated, HeadRope, epsilon, fuse
+from macaron.engines.fused import Fused, Heads, epsilon, fuse, gated, norm_weight
 from macaron.engines.lora import is_plain
 from macaron.engines.packed import TreeIndex, tree_rows_attention
 
 SIZE_LIMIT = 512 * 2**20
 """Bytes that the fused weights may take."""
+TABLE_STEP = 256
+"""Positions that the table of cosines and sines grows by."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,10 @@ class LeanLayer:
     """One decoder layer."""
 
     qkv: Fused
-    head_norm: Tensor | None
-    """[heads + key heads, width], with the scale of the scores in the queries' rows."""
-    head_eps: float
+    heads: Heads
+    """Where it has a norm, the scale of the scores is in the queries' rows."""
     scale: float
-    """Of the scores, where it isn't in `head_norm`."""
+    """Of the scores, where it isn't in `heads`."""
     out: Fused
     gate_up: Fused
     down: Fused
@@ -54,6 +55,8 @@ class LeanDecoder:
         self.shared = _outputs(attention.k_proj) // self.width
         self.layers = [_layer(layer, self.heads, self.shared, adapter) for layer in model.layers]
         self.head = fuse([causal.lm_head], None, model.norm)
+        self.turns = torch.empty(0, self.width), torch.empty(0, self.width)
+        """Cosines and sines by position."""
 
     def rows(
         self, ids: Tensor, positions: Tensor, cache: RowCache, mask: Tensor, keep: int
@@ -102,39 +105,40 @@ class LeanDecoder:
         return self.head(x.index_select(0, keep))
 
     def _turns(self, x: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosines and sines, [rows, 1, width]."""
-        cos, sin = self.rotary(x, positions)
-        return cos.view(-1, 1, self.width), sin.view(-1, 1, self.width)
+        """Cosines and sines of the positions, [rows, 1, width]."""
+        top = int(positions.max()) + 1
+        if top > len(self.turns[0]):
+            # In steps, so that a decoder of one long generation makes few tables.
+            every = torch.arange(-(-top // TABLE_STEP) * TABLE_STEP)
+            cos, sin = self.rotary(x, every[None])
+            self.turns = cos.view(-1, self.width), sin.view(-1, self.width)
+        cos, sin = (table.index_select(0, positions.flatten()) for table in self.turns)
+        return cos[:, None], sin[:, None]
 
     def _split(
         self, layer: LeanLayer, x: Tensor, cos: Tensor, sin: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Queries, keys and values, each [rows, heads, width]."""
-        every = layer.qkv(x).view(len(x), -1, self.width)
-        rotated = self.heads + self.shared
-        turned, values = every[:, :rotated], every[:, rotated:]
-        turned = HeadRope.apply(turned, layer.head_norm, layer.head_eps, cos, sin)  # type: ignore[no-untyped-call]
-        return turned[:, : self.heads], turned[:, self.heads :], values
+        return layer.heads(layer.qkv(x).view(len(x), -1, self.width), cos, sin)
 
 
 def _rest(layer: LeanLayer, x: Tensor, mixed: Tensor) -> Tensor:
     """What follows the attention in a layer."""
     x = layer.out(mixed, x)
-    return layer.down(Gated.apply(layer.gate_up(x)), x)  # type: ignore[no-untyped-call]
+    return layer.down(gated(layer.gate_up(x)), x)
 
 
 def _layer(layer: Any, heads: int, shared: int, adapter: str | None) -> LeanLayer:
     attention, mlp = layer.self_attn, layer.mlp
     norm, eps, scale = None, 0.0, float(attention.scaling)
     if hasattr(attention, "q_norm"):
-        queries = (attention.q_norm.weight * scale).expand(heads, -1)
-        norm = torch.cat([queries, attention.k_norm.weight.expand(shared, -1)])
+        queries = (norm_weight(attention.q_norm) * scale).expand(heads, -1)
+        norm = torch.cat([queries, norm_weight(attention.k_norm).expand(shared, -1)])
         eps, scale = epsilon(attention.q_norm), 1.0
     projections = [attention.q_proj, attention.k_proj, attention.v_proj]
     return LeanLayer(
         qkv=fuse(projections, adapter, layer.input_layernorm),
-        head_norm=norm,
-        head_eps=eps,
+        heads=Heads(heads, shared, norm, eps),
         scale=scale,
         out=fuse([attention.o_proj], adapter),
         gate_up=fuse([mlp.gate_proj, mlp.up_proj], adapter, layer.post_attention_layernorm),
@@ -148,6 +152,8 @@ def _outputs(layer: Any) -> int:
 
 LINEAR = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")
 GATED = ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+FIXED_TURNS = ("default", "linear", "llama3", "yarn")
+"""Kinds of rotary positions that don't depend on the length of the sequence."""
 NORMS = ("input_layernorm", "post_attention_layernorm")
 
 
@@ -166,6 +172,7 @@ def fits(causal: Any) -> bool:
         all(type(p) is nn.Linear or is_plain(p) for p in parts)
         and all(hasattr(n, "weight") for n in norms)
         and type(getattr(causal, "lm_head", None)) is nn.Linear
+        and getattr(model.rotary_emb, "rope_type", "default") in FIXED_TURNS
         and causal.dtype == torch.float32
         and size <= SIZE_LIMIT
     )

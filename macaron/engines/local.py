@@ -18,7 +18,7 @@ from macaron.engines.base import Completion, SampleParams
 from macaron.engines.decode import Decode, pad
 from macaron.engines.lean import LeanDecoder, fits
 from macaron.engines.randomness import uniforms
-from macaron.engines.sampler import Tape, choose
+from macaron.engines.sampler import Tape, choose, families
 from macaron.errors import ConfigError
 
 log = logging.getLogger("macaron.engines")
@@ -47,14 +47,13 @@ class LocalEngine:
         self.causal = get_base() if get_base else self.model
         self.model.requires_grad_(False).eval()
         lora.install(self.model)
+        self._layers = list(adapters.lora_layers(self.model))
+        self.adapters = adapters.adapter_names(self.model)
+        """Names of the adapters that are loaded."""
         self.lean: LeanDecoder | None = None
         """Of the adapter in force, within `passes`."""
+        self._within: tuple[str | None, LeanDecoder | None] | None = None
         self._lean_is_exact: bool | None = None if self._may_lean else False
-
-    @property
-    def adapters(self) -> set[str]:
-        """Names of the adapters that are loaded."""
-        return adapters.adapter_names(self.model)
 
     def load(self, revision: str, folder: Path) -> None:
         """Loads an adapter revision beside the others.
@@ -98,19 +97,34 @@ class LocalEngine:
     def set_active(self, adapter: str | None) -> None:
         """Chooses the adapter of every later forward pass; requires_grad stays as it is."""
         self._known(adapter)
-        adapters.set_active(self.model, adapter)
+        adapters.set_active(self._layers, adapter)
 
     @contextmanager
     def passes(self, adapter: str | None) -> Iterator[None]:
-        """Forward passes of one adapter, which must not change within the block."""
+        """Forward passes of one adapter, which must not change within the block.
+
+        Blocks nest; one for the same adapter within another costs nothing.
+        """
+        outer = self._within
+        if outer is not None and outer[0] == adapter:
+            self.set_active(adapter)
+            yield
+            return
+        self._enter(adapter)
+        try:
+            yield
+        finally:
+            self._within = outer
+            self.lean = outer[1] if outer else None
+            if outer:
+                self.set_active(outer[0])
+
+    def _enter(self, adapter: str | None) -> None:
         self.set_active(adapter)
         if self._lean_is_exact is None:
             self._lean_is_exact = self._measure_lean(adapter)
         self.lean = LeanDecoder(self.causal, adapter) if self._lean_is_exact else None
-        try:
-            yield
-        finally:
-            self.lean = None
+        self._within = adapter, self.lean
 
     @torch.no_grad()
     def _measure_lean(self, adapter: str | None) -> bool:
@@ -122,7 +136,9 @@ class LocalEngine:
         found = []
         try:
             for lean in (None, LeanDecoder(self.causal, adapter)):
-                rows, first = Decode.prefill(self.causal, lean, prompts, self.pad_id, 1)
+                rows, first = Decode.prefill(
+                    self.causal, lean, prompts, self.pad_id, 1, len(prompts)
+                )
                 second = rows.forward(torch.tensor([[1 % top], [2 % top]]), keep=1)[:, 0]
                 found.append(torch.stack([first, second]).log_softmax(-1))
         except (TypeError, ValueError, RuntimeError) as error:
@@ -185,27 +201,31 @@ class LocalEngine:
         params: SampleParams,
         first: int,
     ) -> list[Completion]:
-        """One completion a row; prompts are prefilled once each, then expanded."""
+        """One completion a sample.
+
+        What has been sampled so far is computed once for all samples that share it: a row of the
+        forward pass is a distinct history, from the prompts on.
+        """
         counts = torch.tensor([len(samples) for _, samples in chunk])
         owners = np.repeat([p + first for p, _ in chunk], counts.numpy())
         samples = np.concatenate([np.asarray(s, dtype=np.int64) for _, s in chunk])
         uniform = torch.from_numpy(uniforms(params.seed, owners, samples, params.max_tokens))
-        state, logits = self._prefill(prompts, params.max_tokens)
-        origin = torch.repeat_interleave(torch.arange(len(prompts)), counts)
-        state.pick(origin)
-        logits = logits[origin]
-        tape = Tape.blank(len(origin), params)
-        rows = np.arange(len(origin))
+        rows, logits = self._prefill(prompts, params.max_tokens, len(owners))
+        tape = Tape.blank(len(owners), params)
+        going = torch.arange(len(owners))
+        row_of = torch.repeat_interleave(torch.arange(len(prompts)), counts)
         for step in range(params.max_tokens):
-            tokens, logprobs = choose(logits, params.temperature, uniform[rows, step])
-            tape.write(rows, step, tokens, logprobs)
-            going = np.flatnonzero(~tape.stopped[rows])
+            tokens, logprobs = choose(logits, params.temperature, row_of, uniform[going, step])
+            tape.write(going.numpy(), step, tokens, logprobs)
+            left = torch.from_numpy(~tape.stopped[going.numpy()])
+            going, tokens, row_of = going[left], tokens[left], row_of[left]
             if not len(going) or step + 1 == params.max_tokens:
                 break
-            if len(going) < len(rows):
-                origin = state.drop(torch.from_numpy(going))
-                rows, tokens = rows[origin.numpy()], tokens[origin]
-            logits = state.forward(tokens[:, None], keep=1)[:, 0]
+            parents, drawn, child = families(row_of, tokens)
+            children = rows.branch(parents)
+            row_of = torch.empty_like(children).index_put_((children,), torch.arange(len(children)))
+            row_of = row_of[child]
+            logits = rows.forward(drawn[children][:, None], keep=1)[:, 0]
         return tape.completions()
 
     @torch.no_grad()
@@ -234,20 +254,24 @@ class LocalEngine:
                 ranked[prompt] = row
         return ranked
 
-    def _prefill(self, prompts: Sequence[Sequence[int]], more: int) -> tuple[Decode, Tensor]:
-        return Decode.prefill(self.causal, self.lean, prompts, self.pad_id, more)
+    def _prefill(
+        self, prompts: Sequence[Sequence[int]], more: int, room: int
+    ) -> tuple[Decode, Tensor]:
+        return Decode.prefill(self.causal, self.lean, prompts, self.pad_id, more, room)
 
     def _rank_rows(
         self, prompts: Sequence[Sequence[int]], options: Sequence[Sequence[int]]
     ) -> Tensor:
         longest = max(map(len, options))
         targets, valid = pad(options, longest, self.pad_id, left=False)
-        state, last = self._prefill(prompts, longest)
+        state, last = self._prefill(prompts, longest, len(prompts) * len(options))
         logprobs = torch.log_softmax(last.float(), -1)[:, targets[:, 0]]
         if longest == 1:
             return logprobs
-        state.pick(torch.repeat_interleave(torch.arange(len(prompts)), len(options)))
-        logits = state.forward(targets[:, :-1].repeat(len(prompts), 1), keep=longest - 1)
+        children = state.branch(torch.arange(len(prompts)).repeat_interleave(len(options)))
+        inputs = targets[:, :-1].repeat(len(prompts), 1)
+        logits = torch.empty(len(children), longest - 1, last.shape[-1], dtype=last.dtype)
+        logits[children] = state.forward(inputs[children], keep=longest - 1)
         later = torch.log_softmax(logits.float(), -1).view(
             len(prompts), len(options), longest - 1, -1
         )

@@ -34,23 +34,25 @@ class TreeIndex:
             spans: cover the stream without gaps or overlaps.
             tokens: length of the stream.
         """
+        branches = [(tree, b) for tree, span in enumerate(spans) for b in span.branches]
         self.tokens = tokens
         self.trees = len(spans)
-        self.fan = max(len(s.branches) for s in spans)
         self.prompt = max(len(s.prompt) for s in spans)
-        self.branch = max(1, *(len(b) for s in spans for b in s.branches))
+        self.branch = max(1, *(len(b) for _, b in branches))
         self.keys = self.prompt + self.branch
-        # The stream's length stands for a row of zeros.
+        self.tree_of = torch.tensor([tree for tree, _ in branches])
+        """The tree of each branch."""
+        # The stream's length stands for padding.
         self.prompt_rows = torch.full((self.trees, self.prompt), tokens)
-        self.branch_rows = torch.full((self.trees, self.fan, self.branch), tokens)
+        self.branch_rows = torch.full((len(branches), self.branch), tokens)
         for tree, span in enumerate(spans):
             self.prompt_rows[tree, : len(span.prompt)] = _positions(span.prompt)
-            for place, branch in enumerate(span.branches):
-                self.branch_rows[tree, place, : len(branch)] = _positions(branch)
+        for place, (_, branch) in enumerate(branches):
+            self.branch_rows[place, : len(branch)] = _positions(branch)
         self.own_mask = _unseen(torch.ones(self.prompt, self.prompt, dtype=torch.bool).tril())
-        seen = (self.prompt_rows < tokens)[:, None].expand(-1, self.branch, -1)
+        before = (self.prompt_rows < tokens)[self.tree_of, None].expand(-1, self.branch, -1)
         own = torch.ones(self.branch, self.branch, dtype=torch.bool).tril()
-        self.branch_mask = _unseen(torch.cat([seen, own.expand(self.trees, -1, -1)], 2))
+        self.branch_mask = _unseen(torch.cat([before, own.expand(len(branches), -1, -1)], 2))
         self._heads: dict[tuple[int, int], _HeadIndex] = {}
 
     def heads(self, query: int, shared: int) -> "_HeadIndex":
@@ -76,13 +78,13 @@ class _HeadIndex:
         group = query // shared
         of_query = torch.arange(query).view(shared, 1, group, 1)
         of_key = torch.arange(shared).view(shared, 1, 1)
-        prompt, branch = index.prompt_rows, index.branch_rows.flatten(0, 1)
+        prompt, branch = index.prompt_rows, index.branch_rows
         self.prompt_real = (prompt < index.tokens).view(len(prompt), 1, -1, 1).float()
         self.branch_real = (branch < index.tokens).view(len(branch), 1, -1, 1).float()
         query_prompt = prompt[None, :, None] * query + of_query
         query_branch = branch[None, :, None] * query + of_query
         key_prompt, own = prompt[None] * shared + of_key, branch[None] * shared + of_key
-        before = key_prompt.repeat_interleave(index.fan, 1)
+        before = key_prompt[:, index.tree_of]
         rows_q, rows_k = index.tokens * query, index.tokens * shared
         self.back_query = _inverse([query_prompt, query_branch], rows_q)
         self.back_key = _inverse([key_prompt, own], rows_k)
@@ -165,7 +167,7 @@ class _Block:
 
 def _blocks(index: TreeIndex, heads: _HeadIndex) -> tuple[_Block, _Block]:
     shared, _, group, _ = heads.query_prompt.shape
-    prompt, fan = index.prompt, index.fan
+    prompt = index.prompt
     return (
         _Block(
             heads.query_prompt,
@@ -179,7 +181,7 @@ def _blocks(index: TreeIndex, heads: _HeadIndex) -> tuple[_Block, _Block]:
             heads.key_branch,
             heads.branch_real,
             index.branch_mask[None, :, None],
-            (shared, index.trees, fan * group, index.branch, index.keys),
+            (shared, len(index.tree_of), group, index.branch, index.keys),
         ),
     )
 
@@ -194,9 +196,10 @@ def _shared(index: TreeIndex, grads: Sequence[Tensor]) -> Tensor:
     """Gradients of keys as rows: the prompts' own with those from all their responses, the rest."""
     prompts, branches = grads
     width = prompts.shape[-1]
-    split = branches.view(-1, index.fan, index.keys, width)
-    prompts = prompts + split[:, :, : index.prompt].sum(1)
-    return torch.cat([prompts.reshape(-1, width), split[:, :, index.prompt :].reshape(-1, width)])
+    prompts = prompts.view(-1, index.trees, index.prompt, width)
+    split = branches.view(-1, len(index.tree_of), index.keys, width)
+    prompts = prompts.index_add(1, index.tree_of, split[:, :, : index.prompt])
+    return torch.cat([prompts.view(-1, width), split[:, :, index.prompt :].reshape(-1, width)])
 
 
 def tree_rows_attention(

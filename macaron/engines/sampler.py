@@ -13,27 +13,45 @@ from torch import Tensor
 from macaron.engines.base import Completion, SampleParams
 
 
-def choose(logits: Tensor, temperature: float, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Draws a token a row.
+def choose(
+    logits: Tensor, temperature: float, owners: Tensor, uniform: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Draws a token for each sample from its row's distribution.
 
     Args:
         logits: [rows, vocabulary].
         temperature: 0 takes the likeliest token, and its log-probability is at temperature 1.
-        uniform: float64 in [0, 1), [rows]; unused when greedy.
+        owners: the row of each sample, [samples].
+        uniform: float64 in [0, 1), [samples]; unused when greedy.
 
     Returns:
-        Token ids and log-probabilities, [rows]; a row of NaN gives NaN.
+        Token ids and log-probabilities, [samples]; a row of NaN gives NaN.
     """
     logits = logits.float()
     if temperature > 0:
         logprobs = torch.log_softmax(logits / temperature if temperature != 1 else logits, -1)
-        mass = logprobs.exp().cumsum(-1, dtype=torch.float64)
+        mass = logprobs.exp().cumsum(-1, dtype=torch.float64).index_select(0, owners)
         place = torch.searchsorted(mass, (uniform * mass[:, -1])[:, None], right=True)
-        tokens = place.clamp_(max=logits.shape[-1] - 1)
+        tokens = place.clamp_(max=logits.shape[-1] - 1)[:, 0]
     else:
         logprobs = torch.log_softmax(logits, -1)
-        tokens = logprobs.argmax(-1, keepdim=True)
-    return tokens[:, 0], logprobs.gather(1, tokens)[:, 0]
+        tokens = logprobs.argmax(-1).index_select(0, owners)
+    places = owners * logits.shape[-1] + tokens
+    return tokens, logprobs.view(-1).index_select(0, places)
+
+
+def families(owners: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Samples that share a row and draw the same token share the next row.
+
+    Args:
+        owners: the row of each sample; `tokens` what it drew.
+
+    Returns:
+        The parent's row and the token of each child, and the child of each sample.
+    """
+    top = int(tokens.max()) + 1
+    children, child = torch.unique(owners * top + tokens, return_inverse=True)
+    return children // top, children % top, child
 
 
 @dataclass
@@ -46,6 +64,7 @@ class Tape:
     logprobs: NDArray[np.float32]
     lengths: NDArray[np.int64]
     stopped: NDArray[np.bool_]
+    stop_ids: NDArray[np.int64]
 
     @classmethod
     def blank(cls, rows: int, params: SampleParams) -> "Tape":
@@ -57,6 +76,7 @@ class Tape:
             np.zeros(shape, dtype=np.float32),
             np.zeros(rows, dtype=np.int64),
             np.zeros(rows, dtype=bool),
+            np.array(params.stop_ids, dtype=np.int64),
         )
 
     def write(self, rows: NDArray[np.int64], step: int, tokens: Tensor, logprobs: Tensor) -> None:
@@ -67,7 +87,7 @@ class Tape:
         self.tokens[kept, step] = ids
         self.logprobs[kept, step] = logprobs.numpy()[going]
         self.lengths[kept] = step + 1
-        self.stopped[kept] = np.isin(ids, self.params.stop_ids)
+        self.stopped[kept] = (ids[:, None] == self.stop_ids).any(1)
 
     def completions(self) -> list[Completion]:
         """The rows as completions."""

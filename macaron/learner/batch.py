@@ -52,14 +52,31 @@ def policy_trees(rollouts: Rollouts, temperature: float) -> list[Tree]:
     trees = []
     rows = zip(rollouts.indices, rollouts.prompts, rollouts.groups, rollouts.rewards, strict=True)
     for index, prompt, group, rewards in rows:
-        branches = tuple(
-            Branch(c.token_ids, old=c.logprobs, advantage=advantage)
-            for c, advantage in zip(group, group_advantages(rewards), strict=True)
-            if advantage is not None
-        )
+        branches = _distinct(group, group_advantages(rewards))
         if branches:
             trees.append(Tree(prompt, branches, temperature, f"task {index}"))
     return trees
+
+
+def _distinct(
+    group: Sequence[Completion], advantages: Sequence[float | None]
+) -> tuple[Branch, ...]:
+    """A branch for each different response with an advantage; equal ones are one, many times.
+
+    Equal responses with equal rewards have the same loss and gradient, whatever the clip.
+    """
+    found: dict[tuple[float, ...], Branch] = {}
+    for completion, advantage in zip(group, advantages, strict=True):
+        if advantage is None:
+            continue
+        key = (advantage, *completion.token_ids)
+        first = found.get(key)
+        found[key] = (
+            replace(first, times=first.times + 1)
+            if first
+            else Branch(completion.token_ids, old=completion.logprobs, advantage=advantage)
+        )
+    return tuple(found.values())
 
 
 def example_trees(examples: Sequence[Example], weight: float, kind: str) -> list[Tree]:
@@ -106,5 +123,5 @@ def _scaled(branch: Branch, tokens: float) -> Branch:
 
 
 def response_tokens(trees: Sequence[Tree]) -> int:
-    """Tokens that carry loss."""
-    return sum(len(b.token_ids) for tree in trees for b in tree.branches)
+    """Tokens that carry loss, each as often as it was sampled."""
+    return sum(b.times * len(b.token_ids) for tree in trees for b in tree.branches)

@@ -30,8 +30,8 @@ def targets(trees: Sequence[Tree]) -> TokenTargets:
     for branch in (b for tree in trees for b in tree.branches):
         count = len(branch.token_ids)
         old += branch.old if branch.old else [float("nan")] * count
-        advantage += [branch.advantage] * count
-        weight += [branch.weight] * count
+        advantage += [branch.advantage * branch.times] * count
+        weight += [branch.weight * branch.times] * count
     return TokenTargets(torch.tensor(old), torch.tensor(advantage), torch.tensor(weight))
 
 

@@ -38,6 +38,16 @@ ROUTING_WEIGHT = 1.0
 
 
 @dataclass(frozen=True)
+class Learned:
+    """What passes over one rank's trees give."""
+
+    loss: float
+    gap: float
+    """Largest |learner - sampler| log-probability."""
+    gradients: Sequence[Tensor]
+
+
+@dataclass(frozen=True)
 class Training:
     """What all steps of one specialist share."""
 
@@ -63,13 +73,17 @@ class Training:
         where = f"{self.specialist}, step {step + 1}"
         started = time.perf_counter()
         indices, first = self._prompts(step)
-        groups = self._sample(step, indices, first)
-        sampled = time.perf_counter()
-        rollouts = self._score(indices, groups, where)
-        scored = time.perf_counter()
-        counts, trees = self._batch(step, rollouts)
+        # The adapter stands still from the sampling to the first gradient.
+        with self.engine.passes(self.adapter):
+            groups = self._sample(step, indices, first)
+            sampled = time.perf_counter()
+            rollouts = self._score(indices, groups, where)
+            scored = time.perf_counter()
+            counts, trees = self._batch(step, rollouts)
+            learned = self._learn(trees, where, on_policy=True)
         lr = learning_rate(self.config, step)
-        loss, norm, gap = self._update(counts, trees, updater, lr, where)
+        norm = self._update(counts, trees, learned.gradients, updater, lr, where)
+        [loss], gap = self.backend.sum([learned.loss]), self.backend.max(learned.gap)
         metrics = {
             "step": step + 1,
             "steps": self.config.steps,
@@ -140,25 +154,27 @@ class Training:
         return [chosen[i] for i in share(len(chosen), self.backend.rank, self.backend.size)]
 
     def _update(
-        self, counts: Counts, trees: Sequence[Tree], updater: Updater, lr: float, where: str
-    ) -> tuple[float, float, float]:
-        """The first epoch's loss and gradient norm, and the log-probability gap, of all ranks.
+        self,
+        counts: Counts,
+        trees: Sequence[Tree],
+        gradients: Sequence[Tensor],
+        updater: Updater,
+        lr: float,
+        where: str,
+    ) -> float:
+        """Steps the optimizer once an epoch; the first gradient's norm, over all ranks.
 
-        Where no rank has a token the optimizer does not step: its momentum would move the
-        adapter by itself.
+        Where no rank has a token it does not step: its momentum would move the adapter by itself.
         """
-        loss = norm = gap = 0.0
-        for epoch in range(self.config.epochs if counts.tokens else 0):
-            part, apart, gradients = self._learn(trees, where, on_policy=epoch == 0)
-            stepped = updater.step(gradients, lr)
-            if epoch == 0:
-                [loss], gap, norm = self.backend.sum([part]), self.backend.max(apart), stepped
-        return loss, norm, gap
+        if not counts.tokens:
+            return 0.0
+        norm = updater.step(gradients, lr)
+        for _ in range(1, self.config.epochs):
+            updater.step(self._learn(trees, where, on_policy=False).gradients, lr)
+        return norm
 
-    def _learn(
-        self, trees: Sequence[Tree], where: str, on_policy: bool
-    ) -> tuple[float, float, list[Tensor]]:
-        """The trees' loss, the log-probability gap, and the gradients; all of this rank only."""
+    def _learn(self, trees: Sequence[Tree], where: str, on_policy: bool) -> Learned:
+        """Passes over this rank's trees."""
         total = gap = 0.0
         gradients = [torch.zeros_like(p) for p in self.parameters]
         with self.engine.passes(self.adapter):
@@ -176,4 +192,4 @@ class Training:
                 total, gap = total + float(loss.detach()), max(gap, apart)
         norms = torch.stack(torch._foreach_norm(gradients))
         guards.check_finite(norms, "a gradient", where, [tree.label for tree in trees])
-        return total, gap, gradients
+        return Learned(total, gap, gradients)

@@ -19,6 +19,8 @@ class Branch:
     """Divided by the global number of policy tokens."""
     weight: float = 0.0
     """Of -log p, a token, divided by the global number of such tokens."""
+    times: int = 1
+    """How often the response was sampled; its loss counts as often."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,11 @@ class Tree:
 
 
 def split(trees: Sequence[Tree], tokens: int) -> Iterator[list[Tree]]:
-    """Trees of like shape together, about `tokens` tokens at a time, at least one tree."""
+    """Trees of like shape together, at most `tokens` tokens at a time, or one tree."""
     part: list[Tree] = []
     size = 0
     for tree in sorted(trees, key=_shape):
-        apart = part and len(part[0].branches) != len(tree.branches)
-        if part and (size + tree.tokens > tokens or apart):
+        if part and size + tree.tokens > tokens:
             yield part
             part, size = [], 0
         part.append(tree)
@@ -53,6 +54,5 @@ def split(trees: Sequence[Tree], tokens: int) -> Iterator[list[Tree]]:
         yield part
 
 
-def _shape(tree: Tree) -> tuple[int, int, int]:
-    longest = max(len(b.token_ids) for b in tree.branches)
-    return len(tree.branches), longest, len(tree.prompt_ids)
+def _shape(tree: Tree) -> tuple[int, int]:
+    return max(len(b.token_ids) for b in tree.branches), len(tree.prompt_ids)

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from macaron.engines.base import Completion
+from macaron.learner.advantages import group_advantages
 from macaron.learner.batch import Rollouts, count, normalised, over_ranks, policy_trees
 from macaron.learner.loss import step_loss, targets
 from macaron.learner.tree import Branch, Tree, split
@@ -73,11 +74,35 @@ def test_tokens_of_all_ranks_weigh_the_same() -> None:
     assert tree.branches[0].advantage == pytest.approx(trees[0].branches[0].advantage / 9)
 
 
-def test_passes_hold_whole_trees_of_one_fan_within_their_size() -> None:
+def test_equal_responses_are_one_branch_with_the_same_loss() -> None:
+    """Two of four responses are equal, one equal one has another reward."""
+    ids = ([1, 2], [3], [1, 2], [1, 2])
+    group = [Completion(list(t), [-1.0] * len(t), "stop") for t in ids]
+    rewards = [1.0, 0.0, 1.0, 0.0]
+    [tree] = policy_trees(Rollouts([0], [[5]], [group], [rewards]), 1.0)
+    assert [(list(b.token_ids), b.times) for b in tree.branches] == [
+        ([1, 2], 2),
+        ([3], 1),
+        ([1, 2], 1),
+    ]
+    counts = count(Rollouts([0], [[5]], [group], [rewards]), [tree], [], [])
+    assert counts.trained_tokens == 7
+    apart = [
+        Tree([5], (Branch(c.token_ids, old=c.logprobs, advantage=a),))
+        for c, a in zip(group, group_advantages(rewards), strict=True)
+        if a is not None
+    ]
+    new = torch.full((7,), -1.1)
+    loss, _ = step_loss(new[:5], targets([tree]), 0.05)
+    expected, _ = step_loss(new, targets(apart), 0.05)
+    assert float(loss) == pytest.approx(float(expected))
+
+
+def test_passes_hold_whole_trees_within_their_size() -> None:
     trees = [Tree([1] * n, (Branch([1] * 3),) * fan) for n, fan in ((4, 2), (5, 2), (9, 1), (3, 2))]
-    parts = list(split(trees, 20))
+    parts = list(split(trees, 22))
     assert sorted(t.tokens for part in parts for t in part) == sorted(t.tokens for t in trees)
-    assert all(len({len(t.branches) for t in part}) == 1 for part in parts)
-    assert [len(part) for part in parts] == [1, 2, 1]
-    assert len(list(split(trees, 1000))) == 2
+    assert [len(part) for part in parts] == [2, 1, 1]
+    assert all(sum(t.tokens for t in part) <= 22 for part in parts)
+    assert len(list(split(trees, 1000))) == 1
     assert len(list(split(trees, 1))) == 4

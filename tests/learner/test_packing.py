@@ -28,6 +28,11 @@ TREES = [
     Tree(random_ids(3, 1), tuple(branch(n, 10 + n) for n in (2, 3, 1, 9)), temperature=0.7),
     Tree(random_ids(14, 2), tuple(branch(n, 20 + n) for n in (5, 5, 6, 2)), temperature=1.3),
 ]
+RAGGED = [
+    *TREES[:2],
+    Tree(random_ids(6, 5), (branch(3, 40),)),
+    Tree(random_ids(4, 6), (branch(1, 41),)),
+]
 SINGLES = [Tree(random_ids(5, 3), (branch(1, 30),)), Tree(random_ids(2, 4), (branch(4, 31),))]
 
 
@@ -46,7 +51,7 @@ def measure(engine: Any, layout: Any, trees: list[Tree]) -> tuple[torch.Tensor, 
     return logprobs.detach(), torch.cat([g.flatten() for g in gradients])
 
 
-@pytest.mark.parametrize("trees", [TREES, SINGLES], ids=["groups", "examples"])
+@pytest.mark.parametrize("trees", [TREES, SINGLES, RAGGED], ids=["groups", "examples", "ragged"])
 @pytest.mark.parametrize(
     ("architecture", "layout"),
     [
