@@ -24,6 +24,7 @@ from typing import Any
 
 # Before torch starts its threads.
 os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["PYTHONWARNINGS"] = "ignore"
 
 import psutil
 
@@ -274,6 +275,7 @@ def make_setting(given: argparse.Namespace) -> Setting:
     from transformers import AutoTokenizer
 
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     steps, seed = given.steps, given.seed
     profile = load_profile(HOUSE / "models/profiles/nano.toml")
     grpo = profile.grpo.model_copy(update={"steps": steps, "routing_batch": 0})

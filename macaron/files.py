@@ -5,7 +5,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -110,3 +110,21 @@ def write_json(target: Path, value: Any) -> Path:
 def read_json(path: Path) -> Any:
     """The JSON value in the file."""
     return json.loads(path.read_text(encoding="utf-8"))
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a JSONL file, without their ends."""
+    # Not splitlines(): it also splits at U+2028 and U+0085, which JSON leaves in strings.
+    with path.open(encoding="utf-8", newline="\n") as file:
+        return [line.rstrip("\r\n") for line in file]
+
+
+def read_jsonl(path: Path) -> list[Any]:
+    """The JSON value of each line."""
+    return [json.loads(line) for line in read_lines(path)]
+
+
+def write_jsonl(path: Path, rows: Iterable[Any]) -> Path:
+    """One JSON value a line, keys sorted, written atomically."""
+    lines = (json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows)
+    return write_atomic(path, "".join(lines))

@@ -14,7 +14,7 @@ from typing import Any
 from macaron.environments import environment, environments
 from macaron.environments.base import Environment, Split, Task
 from macaron.errors import ConfigError, DigestError
-from macaron.files import canonical_json, write_atomic
+from macaron.files import canonical_json, read_lines, write_atomic
 
 _MEND = "make it again with `python -m macaron.environments.bank`"
 
@@ -52,7 +52,7 @@ def load_bank(path: Path) -> list[Task]:
         DigestError: a line's content is not what its id says.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_lines(path)
     except FileNotFoundError as error:
         raise ConfigError("no such problem bank", where=str(path), mend=_MEND) from error
     except UnicodeDecodeError as error:

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 
 from macaron.errors import TrainingError
-from macaron.files import atomic_path, digest_file, read_json, write_json
+from macaron.files import digest_file, read_json, write_atomic, write_json
 
 STATE = "state.json"
 
@@ -82,7 +82,7 @@ def load_checkpoint(folder: Path, run: str, rank: int) -> Checkpoint | None:
 
 
 def _write(path: Path, tensors: Mapping[str, Tensor]) -> None:
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
-    with atomic_path(path) as temporary:
-        save_file({k: v.contiguous() for k, v in tensors.items()}, temporary)
+    # Not save_file: it reports a full disk as a serialisation error of its own.
+    write_atomic(path, save({k: v.contiguous() for k, v in tensors.items()}))

@@ -10,9 +10,10 @@ from macaron.files import digest_file
 from macaron.hcp.document import HCP, load_hcp
 from macaron.mindforge.cycle import Cycle, Inputs, Options, check_base, cycles, open_cycle
 from macaron.mindforge.record import Record, record_pair
-from macaron.mindforge.stores import pair_store, tracking
+from macaron.mindforge.stores import lineage, pair_store, tracking
 from macaron.pair import HCP_FILE, Pair, base_digest
 from macaron.profile import Profile, load_profile
+from macaron.registry.code import Code
 from macaron.registry.tracking import Tracking
 from macaron.settings import Settings
 
@@ -30,9 +31,11 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
 
     Raises:
         ConfigError: a document or the base cannot be used, or the champion has another base or HCP.
+        RegistryError: the project has no commit to record pairs on.
         StorageError: too little disk is free.
     """
     _check_disk(settings)
+    code = lineage(settings).code()
     profile = load_profile(
         settings.path(f"models/profiles/{options.profile or settings.profile}.toml")
     )
@@ -46,7 +49,7 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
     registry.close_stale_runs()
     champion = _champion(registry, settings)
     if champion is None:
-        champion = _ancestor(settings, registry, base, profile, hcp_file, contract)
+        champion = _ancestor(settings, registry, base, profile, hcp_file, contract, code)
     _check_champion(champion, digest, hcp, hcp_file)
     inputs = Inputs(
         base=str(base),
@@ -60,6 +63,7 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
         attempt=_attempt(settings, champion.id),
         seed=options.seed,
         imports=_imports(settings, options),
+        code=code,
     )
     return open_cycle(settings, inputs, run, options.fresh)
 
@@ -83,6 +87,7 @@ def _ancestor(
     profile: Profile,
     hcp_file: Path,
     contract: Path,
+    code: Code,
 ) -> Pair:
     """Generation 0: adapters that change nothing, recorded and promoted as any champion is."""
     from macaron.mint.revision import identity_adapters
@@ -99,6 +104,7 @@ def _ancestor(
         cycle="ancestor",
         pair=pair,
         verdict="ancestor",
+        code=code,
         files=(contract,),
         params={"seed": ANCESTOR_SEED, "contract": load_contract(contract).digest},
     )

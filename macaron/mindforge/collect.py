@@ -1,6 +1,5 @@
 """Collect: imported and served turns that no champion has learned from, and fresh rollouts."""
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -148,13 +147,3 @@ def _rollouts(cycle: Cycle) -> "pa.Table":
             )
         )
     return run(pool(cycle), requests, cycle.dir / "rollouts")
-
-
-def write_jsonl(path: Path, rows: Sequence[Any]) -> Path:
-    """One JSON value a line, written atomically."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(
-            "".join(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows),
-            encoding="utf-8",
-        )
-    return path

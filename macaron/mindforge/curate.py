@@ -13,10 +13,10 @@ from macaron.environments import verify
 from macaron.environments.bank import load_bank
 from macaron.environments.base import Task
 from macaron.experience.selection import Selection, select
-from macaron.files import write_json
+from macaron.files import write_json, write_jsonl
 from macaron.hcp.document import load_hcp
 from macaron.mindforge.artifact import Artifact
-from macaron.mindforge.collect import BANK, tasks_of, write_jsonl
+from macaron.mindforge.collect import BANK, tasks_of
 from macaron.mindforge.cycle import Cycle
 from macaron.mint.job import SpecialistJob, TrainingJob, write_job
 from macaron.pair import HCP_FILE, adapter_path

@@ -16,6 +16,7 @@ from macaron.contract.document import Contract
 from macaron.errors import BusyError, ConfigError, DigestError
 from macaron.files import digest_value, read_json, write_json
 from macaron.profile import Profile, Section
+from macaron.registry.code import Code
 from macaron.settings import Settings, load_settings
 
 State = Literal["running", "promoted", "rejected", "failed"]
@@ -49,6 +50,8 @@ class Inputs(Section):
     seed: int
     imports: dict[str, str]
     """Chat files to import: path -> digest."""
+    code: Code
+    """The code it began with; what other code had half made is never gone on with."""
 
     @property
     def digest(self) -> str:

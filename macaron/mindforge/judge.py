@@ -2,22 +2,36 @@
 
 import pyarrow.parquet as pq
 
+from macaron.contract.verdict import Verdict
 from macaron.contract.verdict import judge as apply_gates
 from macaron.files import write_json
 from macaron.mindforge.artifact import Artifact
 from macaron.mindforge.cycle import Cycle
 from macaron.mindforge.evaluate import outcomes
+from macaron.mindforge.stores import pair_store
 
 
 def judge(cycle: Cycle, challenger: str, evaluated: Artifact) -> Artifact:
-    """The verdict's file; the decision and its reasons are in the facts."""
+    """The verdict's file; the decision and its reasons are in the facts.
+
+    A pair is judged once: one that was judged on an earlier night, because training moved
+    nothing since, keeps the verdict it has. Judged until it passes, it would pass by luck.
+    """
+    verdict = _earlier(cycle, challenger) or _judge(cycle, challenger, evaluated)
+    path = write_json(cycle.dir / "verdict.json", verdict.to_json())
+    return Artifact.of(path, decision=verdict.decision, reasons=list(verdict.reasons))
+
+
+def _earlier(cycle: Cycle, challenger: str) -> Verdict | None:
+    return pair_store(cycle.settings()).verdict(challenger)
+
+
+def _judge(cycle: Cycle, challenger: str, evaluated: Artifact) -> Verdict:
     contract, champion = cycle.contract(), cycle.inputs.champion
     table = pq.read_table(evaluated.open())
-    verdict = apply_gates(
+    return apply_gates(
         contract,
         outcomes(contract, table, champion, challenger),
         champion=champion,
         challenger=challenger,
     )
-    path = write_json(cycle.dir / "verdict.json", verdict.to_json())
-    return Artifact.of(path, decision=verdict.decision, reasons=list(verdict.reasons))

@@ -7,6 +7,7 @@ from typing import Any
 
 from macaron.mindforge.stores import lineage, pair_store
 from macaron.pair import Pair
+from macaron.registry.code import Code
 from macaron.registry.tracking import Tracking
 from macaron.settings import Settings
 
@@ -20,6 +21,8 @@ class Record:
     pair: Pair
     verdict: str
     """promoted, rejected or ancestor."""
+    code: Code
+    """What made it."""
     files: tuple[Path, ...]
     """What it was made from: contract, bank, experience."""
     params: Mapping[str, Any]
@@ -49,6 +52,7 @@ def record_pair(settings: Settings, registry: Tracking, record: Record) -> Recor
         files=record.files,
         params=record.params,
         metrics=record.metrics,
+        code=record.code,
         message=f"Pair {pair.id}, generation {pair.generation}: {record.verdict}",
     )
     run = registry.cycle_run(record.cycle, record.params, record.tags)

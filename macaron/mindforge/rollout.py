@@ -4,7 +4,6 @@ The tasks are cut into chunks of fixed size with a seed each, so that the answer
 how many workers there are.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from macaron.environments.base import Task
 from macaron.errors import MacaronError
-from macaron.files import write_atomic
+from macaron.files import write_atomic, write_jsonl
 from macaron.mindforge.cycle import seed_of
 from macaron.profile import Section
 
@@ -90,7 +89,7 @@ def _chunks(size: int, request: Request, folder: Path) -> list[Chunk]:
     for start in range(0, len(request.tasks), size):
         part = request.tasks[start : start + size]
         name = f"{request.pair.name}-{request.environment}-{start}.jsonl"
-        lines = "".join(json.dumps(t.to_json(), ensure_ascii=False) + "\n" for t in part)
+        tasks = write_jsonl(folder / "tasks" / name, [t.to_json() for t in part])
         chunks.append(
             Chunk(
                 pair=str(request.pair),
@@ -98,7 +97,7 @@ def _chunks(size: int, request: Request, folder: Path) -> list[Chunk]:
                 specialist=part[0].specialist,
                 temperature=request.temperature,
                 seed=seed_of(request.seed, start),
-                tasks=str(write_atomic(folder / "tasks" / name, lines)),
+                tasks=str(tasks),
             )
         )
     return chunks

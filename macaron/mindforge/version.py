@@ -26,6 +26,7 @@ def version(cycle: Cycle, good: Artifact, trained: Artifact, verdict: Artifact) 
             cycle=cycle.id,
             pair=pair,
             verdict=judged.decision,
+            code=cycle.inputs.code,
             files=(Path(cycle.inputs.contract), settings.path(BANK), good.open()),
             params=run_params(cycle) | {"contract": judged.contract_digest},
             tags=run_tags(cycle),

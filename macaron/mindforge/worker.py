@@ -15,7 +15,7 @@ from macaron.environments import verify
 from macaron.environments.base import Score, Task
 from macaron.errors import MacaronError
 from macaron.experience.schema import Trajectory
-from macaron.files import atomic_path, digest_value
+from macaron.files import atomic_path, digest_value, read_jsonl
 from macaron.harness.prompts import answer_prompt, answer_text
 from macaron.hcp.document import HCP, load_hcp
 from macaron.mindforge.cycle import now
@@ -47,8 +47,7 @@ class Worker:
 
     def answer(self, chunk: Chunk) -> list[Trajectory]:
         """One trajectory a task."""
-        lines = Path(chunk.tasks).read_text(encoding="utf-8").splitlines()
-        tasks = [Task.from_json(json.loads(line)) for line in lines]
+        tasks = [Task.from_json(value) for value in read_jsonl(Path(chunk.tasks))]
         started = time.perf_counter()
         pair, hcp = self.pairs[chunk.pair], self.hcps[chunk.pair]
         if chunk.environment == "routing":

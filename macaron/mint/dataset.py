@@ -12,6 +12,7 @@ from typing import Any
 from macaron.environments import verify
 from macaron.environments.base import Task
 from macaron.errors import ConfigError
+from macaron.files import read_lines
 from macaron.harness.prompts import answer_ids, answer_prompt, answer_text, label_ids, route_prompt
 from macaron.hcp.document import HCP
 from macaron.learner.data import Example, Scorer, SpecialistData
@@ -88,9 +89,7 @@ def _routing(turns: Sequence[Task], hcp: HCP, tokenizer: Any, path: str) -> list
 
 def _lines(path: str) -> list[tuple[dict[str, Any], str]]:
     """(JSON value, file:line) of each line."""
-    # Not splitlines(): it also splits at U+2028 and U+0085, which JSON leaves in strings.
-    with Path(path).open(encoding="utf-8") as file:
-        places = [(line, f"{path}:{number}") for number, line in enumerate(file, 1)]
+    places = [(line, f"{path}:{number}") for number, line in enumerate(read_lines(Path(path)), 1)]
     return [(_read(json.loads, line, where), where) for line, where in places]
 
 

@@ -4,7 +4,6 @@ Every pointer that ever was stays in the history, which is only appended to.
 """
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from macaron.errors import DigestError
-from macaron.files import canonical_json, read_json, storage_errors, write_json
+from macaron.files import canonical_json, read_json, read_jsonl, storage_errors, write_json
 
 POINTERS = "policies.json"
 HISTORY = "history.jsonl"
@@ -70,8 +69,7 @@ class PolicyRecord:
     def history(self, name: str | None = None) -> list[dict[str, Any]]:
         """Every move, oldest first; of one name, or of all."""
         path = self.folder / HISTORY
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        moves = [json.loads(line) for line in lines]
+        moves = read_jsonl(path) if path.exists() else []
         return [move for move in moves if name in (None, move["name"])]
 
     def _append(self, move: dict[str, Any]) -> None:

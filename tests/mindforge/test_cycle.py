@@ -31,6 +31,7 @@ def inputs(**changes: object) -> Inputs:
         "attempt": 0,
         "seed": 0,
         "imports": {},
+        "code": {"commit": "0" * 40},
     }
     return Inputs.model_validate(values | changes)
 
@@ -43,7 +44,13 @@ def test_an_unfinished_cycle_with_equal_inputs_is_resumed(settings: Settings) ->
 
 
 @pytest.mark.parametrize(
-    "change", [{"seed": 1}, {"champion": "f" * 16}, {"imports": {"new.jsonl": "0" * 64}}]
+    "change",
+    [
+        {"seed": 1},
+        {"champion": "f" * 16},
+        {"imports": {"new.jsonl": "0" * 64}},
+        {"code": {"commit": "1" * 40}},
+    ],
 )
 def test_other_inputs_begin_a_new_cycle(settings: Settings, change: dict[str, object]) -> None:
     first = open_cycle(settings, inputs(), run="a")

@@ -7,7 +7,7 @@ import pytest
 from macaron.engines.local import LocalEngine, load_local
 from macaron.errors import ConfigError, TrainingError
 from macaron.mint.layout import adapter_layout
-from macaron.mint.probe import Probe, check_probe, choose, load_probe, measure, write_probe
+from macaron.mint.probe import Probe, check_probe, choose, compare, load_probe, measure, write_probe
 from macaron.mint.revision import identity_adapters, load_weights, write_adapter
 from macaron.profile import LoraConfig
 from tests.tiny import tiny_base
@@ -64,9 +64,13 @@ def test_a_probe_of_another_revision_is_refused(engine: LocalEngine, probe: Prob
 def test_an_adapter_that_answers_as_its_parent_did_not_land(
     engine: LocalEngine, probe: Probe
 ) -> None:
-    still = probe.model_copy(update={"before": probe.trained})
+    moved = probe.model_copy(update={"trained": tuple(p + 5e-5 for p in probe.before)})
     with pytest.raises(TrainingError, match="did not land"):
-        check_probe(engine, "trained", still)
+        compare(moved, probe.before)
+
+
+def test_a_training_too_small_to_measure_is_no_fault(engine: LocalEngine, probe: Probe) -> None:
+    check_probe(engine, "trained", probe.model_copy(update={"before": probe.trained}))
 
 
 def test_a_nan_is_no_agreement(engine: LocalEngine, probe: Probe) -> None:
