@@ -1,42 +1,51 @@
 """HCP, the Harness Context Protocol: the document from which the harness is rebuilt.
 
 Two documents with the same values have the same digest, whatever their order, comments or
-whitespace.
+whitespace, and whether a default is written out or left out.
 """
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from macaron.files import digest_value
-from macaron.profile import Section, parse_toml
+from macaron.hcp.schema import (
+    HookConfig,
+    Key,
+    McpConfig,
+    MemoryConfig,
+    Part,
+    PoolConfig,
+    RouterConfig,
+    SessionConfig,
+    SkillConfig,
+    SpecialistConfig,
+    Surface,
+    ToolConfig,
+    WorkspaceConfig,
+)
+from macaron.profile import parse_toml
 
-Surface = Literal["functions", "repl", "ui4a"]
+__all__ = ["HCP", "SpecialistConfig", "Surface", "load_hcp"]
 
 
-class SpecialistConfig(Section):
-    """How one specialist is prompted and sampled."""
-
-    name: str = Field(description="the router's canonical label for it")
-    system: str = Field(description="system prompt, put before every conversation")
-    max_tokens: int = Field(gt=0, description="longest response, tokens")
-    temperature: float = Field(ge=0, description="in serving; training sets its own")
-
-
-class RouterConfig(Section):
-    """How a turn finds its specialist."""
-
-    system: str = Field(description="system prompt of the route hop, run on L0")
-    default: str = Field(description="specialist for a turn whose route failed")
-
-
-class HCP(Section):
+class HCP(Part):
     """One harness."""
 
-    version: Literal["1.0"]
-    router: RouterConfig
-    specialists: dict[str, SpecialistConfig]
+    version: Literal["1.0", "1.1"] = Field(description="of the schema: major.minor")
+    router: RouterConfig = Field(description="how a turn finds its specialist")
+    specialists: dict[Key, SpecialistConfig] = Field(min_length=1, description="by key: L0 to L3")
+    tools: dict[Key, ToolConfig] = Field({}, description="allowlist, by name")
+    skills: dict[Key, SkillConfig] = Field({}, description="by name")
+    mcp: dict[Key, McpConfig] = Field({}, description="MCP servers, by name")
+    hooks: Annotated[tuple[HookConfig, ...], Field(strict=False)] = Field(
+        (), description="asked in this order"
+    )
+    memory: MemoryConfig = Field(MemoryConfig(), description="what of earlier turns is shown")
+    session: SessionConfig = Field(SessionConfig(), description="limits of a session")
+    workspace: WorkspaceConfig = Field(WorkspaceConfig(), description="limits of the sandbox")
+    pool: PoolConfig = Field(PoolConfig(), description="when a saved helper becomes callable")
 
     @model_validator(mode="after")
     def _default_exists(self) -> "HCP":
@@ -49,8 +58,9 @@ class HCP(Section):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the values."""
-        return digest_value(self.model_dump(mode="json"))
+        """SHA-256 of the values that are not the defaults, under the major's first version."""
+        values = self.model_dump(mode="json", exclude_defaults=True)
+        return digest_value({**values, "version": f"{self.version.partition('.')[0]}.0"})
 
 
 def load_hcp(path: Path) -> HCP:
