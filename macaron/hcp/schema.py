@@ -4,13 +4,13 @@ by the document.
 Texts, names and numbers only: nothing in here is code.
 """
 
+import math
 import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from macaron.files import canonical_json
-from macaron.profile import Section
+from macaron.profile import Section, dotted
 
 Surface = Literal["functions", "repl", "ui4a"]
 ToolFormat = Literal["hermes"]
@@ -39,23 +39,46 @@ def _json_schema(value: dict[str, Any]) -> dict[str, Any]:
     from jsonschema.exceptions import SchemaError
     from jsonschema.validators import Draft202012Validator
 
+    if odd := _not_json(value):
+        raise ValueError(f"should hold texts, numbers, truths, arrays and tables only ({odd})")
     try:
-        canonical_json(value)
         Draft202012Validator.check_schema(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"should hold JSON values only ({error})") from error
     except SchemaError as error:
-        place = "".join(f".{part}" for part in error.path)
-        raise ValueError(f"should be a JSON Schema ({place[1:]}: {error.message})") from error
+        place = dotted(error.path)
+        raise ValueError(f"should be a JSON Schema ({place}: {error.message:.120})") from error
     if value.get("type") != "object":
         raise ValueError('should be a JSON Schema of an object (type = "object")')
     return value
+
+
+def _not_json(value: Any) -> str:
+    """What in a value has no spelling in both TOML and JSON; empty where nothing is odd."""
+    if isinstance(value, dict):
+        odd = (_not_json(part) for entry in value.items() for part in entry)
+        return next(filter(None, odd), "") if all(isinstance(k, str) for k in value) else "a key"
+    if isinstance(value, list):
+        return next(filter(None, map(_not_json, value)), "")
+    if isinstance(value, str):
+        # Half a surrogate pair is no character, and UTF-8 cannot write it.
+        return "" if _is_text(value) else "half a character"
+    if isinstance(value, float):
+        return "" if math.isfinite(value) else str(value)
+    return "" if isinstance(value, bool | int) else type(value).__name__
+
+
+def _is_text(value: str) -> bool:
+    return not any(0xD800 <= ord(character) < 0xE000 for character in value)
 
 
 def _source(text: str) -> str:
     if text not in ("environment", "builtin", "pool") and not re.fullmatch(r"mcp:.+", text):
         raise ValueError("should be 'environment', 'builtin', 'pool' or 'mcp:<server>'")
     return text
+
+
+def _one_zero(value: float) -> float:
+    """-0.0 equals 0.0 and would have another digest."""
+    return value + 0.0
 
 
 def _once(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -72,6 +95,7 @@ Regex = Annotated[str, AfterValidator(_regex)]
 JsonSchema = Annotated[dict[str, Any], AfterValidator(_json_schema)]
 Key = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 """A name that stands in a path and, for tools, in a model's call."""
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
 class RouterConfig(Part):
@@ -87,7 +111,9 @@ class SpecialistConfig(Part):
     name: Text = Field(description="the router's canonical label for it")
     system: str = Field(description="system prompt, put before every conversation")
     max_tokens: int = Field(gt=0, description="longest response, tokens")
-    temperature: float = Field(ge=0, description="in serving; training sets its own")
+    temperature: Annotated[float, AfterValidator(_one_zero)] = Field(
+        ge=0, description="in serving; training sets its own"
+    )
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus: share of probability sampled from")
     stop: Names = Field((), description="texts that end a response")
     surface: Surface = Field("functions", description="how it acts: tool calls, Python, or a UI")
@@ -127,7 +153,9 @@ class McpConfig(Part):
         (), description="program and arguments of a stdio server"
     )
     url: str = Field("", description="address of a streamable-HTTP server")
-    env: Names = Field((), description="names of variables that a stdio server is given")
+    env: Annotated[tuple[Variable, ...], Field(strict=False), AfterValidator(_once)] = Field(
+        (), description="names of variables that a stdio server is given"
+    )
     timeout_s: float = Field(30.0, gt=0, description="longest call, seconds")
 
     @model_validator(mode="after")
