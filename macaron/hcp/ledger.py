@@ -75,9 +75,7 @@ class Ledger:
         """Adds a record, which is on the disk when this returns."""
         record = Record(event, rewrite, datetime.now(UTC).isoformat(timespec="seconds"), facts)
         with storage_errors(self.file), self._locked() as file:
-            previous = FIRST
-            for _, previous in self._read():
-                pass
+            previous = [FIRST, *(digest for _, digest in self._read())][-1]
             # Whoever died while writing left a line without an end, which nobody was told of.
             os.ftruncate(file, len(_whole(self.file.read_bytes())))
             value = {"previous": previous, "at": record.at, "event": event, "id": rewrite}

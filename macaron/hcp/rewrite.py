@@ -44,81 +44,63 @@ def propose(
         ledger: where it is recorded.
         why: the loop's reason, for whoever reviews it.
     """
+    proposal = _Proposal(hcp, hcp, tuple(changes), ledger, why)
     try:
         after = apply(hcp, changes)
     except ConfigError as error:
-        return _refused(hcp, hcp, changes, ledger, [str(error)], why)
-    actual = diff(hcp, after)
-    if not actual:
-        return _refused(hcp, after, changes, ledger, ["it changes nothing"], why)
-    if fields := outside(actual, scope):
-        reasons = [f"{field} is outside the write scope" for field in fields]
-        return _refused(hcp, after, actual, ledger, reasons, why)
+        return proposal.refused(str(error))
+    proposal = _Proposal(hcp, after, tuple(diff(hcp, after)), ledger, why)
+    if not proposal.changes:
+        return proposal.refused("it changes nothing")
+    if fields := outside(proposal.changes, scope):
+        return proposal.refused(*(f"{field} is outside the write scope" for field in fields))
     if sensitive := touched(hcp, after):
-        return _reviewed(hcp, after, actual, ledger, sensitive, why)
-    return _applied(hcp, after, actual, ledger, [], why)
+        return proposal.reviewed(*(f"it touches {what}" for what in sensitive))
+    return proposal.applied()
 
 
-def rewrite_id(before: HCP, after: HCP) -> str:
-    """The name of a rewrite: the same documents give the same."""
-    return digest_value([before.digest, after.digest])[:12]
+@dataclass(frozen=True)
+class _Proposal:
+    """Two documents, what differs between them, and where it is recorded."""
 
+    before: HCP
+    after: HCP
+    changes: tuple[Change, ...]
+    ledger: Ledger
+    why: str
 
-def _refused(
-    hcp: HCP,
-    after: HCP,
-    changes: Sequence[Change],
-    ledger: Ledger,
-    reasons: Sequence[str],
-    why: str,
-) -> Rewrite:
-    name = rewrite_id(hcp, after)
-    ledger.append("refused", name, **_facts(hcp, after, changes, reasons, why))
-    return Rewrite(name, "refused", tuple(reasons), hcp)
+    @property
+    def id(self) -> str:
+        return digest_value([self.before.digest, self.after.digest])[:12]
 
+    def refused(self, *reasons: str) -> Rewrite:
+        return self._record("refused", reasons, self.before)
 
-def _reviewed(
-    hcp: HCP,
-    after: HCP,
-    changes: Sequence[Change],
-    ledger: Ledger,
-    sensitive: Sequence[str],
-    why: str,
-) -> Rewrite:
-    name = rewrite_id(hcp, after)
-    if approval := ledger.find(name, "approved"):
-        reason = f"approved by {approval.facts['who']} at {approval.at}"
-        return _applied(hcp, after, changes, ledger, [reason], why)
-    reasons = [f"it touches {what}" for what in sensitive]
-    if ledger.find(name, "needs-review") is None:
+    def applied(self, *reasons: str) -> Rewrite:
+        return self._record("applied", reasons, self.after)
+
+    def reviewed(self, *reasons: str) -> Rewrite:
+        if approval := self.ledger.find(self.id, "approved"):
+            return self.applied(f"approved by {approval.facts['who']} at {approval.at}")
         # The document first: a record without it could never be approved.
-        text = dump_hcp(after)
-        write_atomic(ledger.document(name), text)
-        facts = _facts(hcp, after, changes, reasons, why)
-        ledger.append("needs-review", name, document=digest_bytes(text.encode()), **facts)
-    return Rewrite(name, "needs-review", tuple(reasons), hcp)
+        text = dump_hcp(self.after)
+        write_atomic(self.ledger.document(self.id), text)
+        if self.ledger.find(self.id, "needs-review"):
+            return Rewrite(self.id, "needs-review", reasons, self.before)
+        document = digest_bytes(text.encode())
+        return self._record("needs-review", reasons, self.before, document=document)
 
-
-def _applied(
-    hcp: HCP,
-    after: HCP,
-    changes: Sequence[Change],
-    ledger: Ledger,
-    reasons: Sequence[str],
-    why: str,
-) -> Rewrite:
-    name = rewrite_id(hcp, after)
-    ledger.append("applied", name, **_facts(hcp, after, changes, reasons, why))
-    return Rewrite(name, "applied", tuple(reasons), after)
-
-
-def _facts(
-    hcp: HCP, after: HCP, changes: Sequence[Change], reasons: Sequence[str], why: str
-) -> dict[str, object]:
-    return {
-        "before": hcp.digest,
-        "after": after.digest,
-        "changes": [change.to_json() for change in changes],
-        "reasons": list(reasons),
-        "why": why,
-    }
+    def _record(
+        self, decision: Decision, reasons: tuple[str, ...], hcp: HCP, **facts: str
+    ) -> Rewrite:
+        self.ledger.append(
+            decision,
+            self.id,
+            before=self.before.digest,
+            after=self.after.digest,
+            changes=[change.to_json() for change in self.changes],
+            reasons=list(reasons),
+            why=self.why,
+            **facts,
+        )
+        return Rewrite(self.id, decision, reasons, hcp)
