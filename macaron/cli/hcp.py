@@ -54,7 +54,7 @@ def show(
 @app.command()
 def validate(file: File, json: Json = False) -> None:
     """Check a file as a cycle would. Exit code 2, and one line, where it cannot be used."""
-    from macaron.cli.output import print_facts, print_json
+    from macaron.cli.output import amount, print_facts, print_json
     from macaron.hcp.document import read_hcp
 
     loaded = read_hcp(file)
@@ -63,13 +63,13 @@ def validate(file: File, json: Json = False) -> None:
         print_json({"digest": hcp.digest, "migrations": loaded.migrations})
         return
     counts = {
-        "specialists": len(hcp.specialists),
-        "tools": len(hcp.tools),
-        "skills": len(hcp.skills),
-        "MCP servers": len(hcp.mcp),
-        "hooks": len(hcp.hooks),
+        "specialist": len(hcp.specialists),
+        "tool": len(hcp.tools),
+        "skill": len(hcp.skills),
+        "MCP server": len(hcp.mcp),
+        "hook": len(hcp.hooks),
     }
-    held = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    held = ", ".join(amount(count, name) for name, count in counts.items() if count)
     print_facts(
         [
             ("HCP", f"{hcp.version}, {held}"),
