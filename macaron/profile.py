@@ -155,7 +155,7 @@ def known_keys(kind: Any, parts: Iterable[str | int]) -> list[str]:
             kind = kind.model_fields[str(part)].annotation
         else:
             # The values of a table, or the items of an array.
-            inner = get_args(kind)
+            inner = get_args(kind) or (None,)
             kind = inner[0] if isinstance(part, int) else inner[-1]
     return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else []
 

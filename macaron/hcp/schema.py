@@ -150,7 +150,7 @@ class ToolConfig(Part):
     description: str = Field(description="what the model reads of it")
     parameters: JsonSchema = Field(description="JSON Schema of its arguments, an object")
     source: Annotated[str, AfterValidator(_source)] = Field(
-        description="who gives it: environment, builtin, pool or mcp:<server>"
+        description="who gives it: environment, builtin, pool, or mcp: and a server's name"
     )
 
 
