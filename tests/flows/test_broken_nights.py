@@ -90,6 +90,11 @@ def test_another_hcp_than_the_champions(house: Path, tmp_path: Path) -> None:
     _fails(done, 2, "HCP", champion(house), "leave --hcp out")
 
 
+def test_a_server_that_does_not_answer(house: Path) -> None:
+    nobody = "http://127.0.0.1:9/api"
+    _fails(macaron(house, "improve", PREFECT_API_URL=nobody), 10, nobody, "does not answer")
+
+
 def test_a_broken_hcp(house: Path, tmp_path: Path) -> None:
     hcp = tmp_path / "broken.toml"
     shipped = (house / "contracts/hcp/nano.toml").read_text()
