@@ -16,6 +16,7 @@ from tests.cli.conftest import HOUSE, Command
 
 COMMANDS = {
     "improve", "status", "pairs list", "pairs show", "pairs diff", "rollback",
+    "hcp show", "hcp validate", "hcp diff", "hcp set", "hcp approve",
     "experience stats", "experience import", "doctor",
 }  # fmt: skip
 
