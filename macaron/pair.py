@@ -58,7 +58,7 @@ class Pair:
             raise DigestError(
                 f"manifest says {value['id']}, its parts make {pair.id}",
                 where=where,
-                mend="restore the folder with `dvc pull`",
+                mend=how_to_restore(value["id"]),
             )
         return pair
 
@@ -79,13 +79,16 @@ def load_pair(folder: Path) -> Pair:
     """
     manifest = folder / MANIFEST
     if not manifest.exists():
-        raise DigestError(
-            "no such pair", where=str(folder), mend="`macaron pairs list` shows those there are"
-        )
+        raise DigestError("no such pair", where=str(folder), mend=how_to_restore(folder.name))
     pair = Pair.from_json(read_json(manifest), str(manifest))
     for specialist, revision in pair.adapters.items():
-        check_digest(adapter_path(folder, specialist), revision)
+        check_digest(adapter_path(folder, specialist), revision, mend=how_to_restore(pair.id))
     return pair
+
+
+def how_to_restore(pair_id: str) -> str:
+    """What to do about a pair's folder that is not whole."""
+    return f"`macaron pairs restore {pair_id}` puts back what MLflow has of it"
 
 
 def base_digest(folder: Path) -> str:

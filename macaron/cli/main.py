@@ -4,6 +4,7 @@ A MacaronError is a person's to mend and ends in one line on stderr; anything el
 ours and keeps its traceback.
 """
 
+import signal
 import sys
 
 import typer
@@ -12,6 +13,8 @@ from macaron.cli import doctor, experience, hcp, improve, pairs, rollback, statu
 from macaron.errors import MacaronError
 
 INTERRUPTED = 130
+SIGNALS = 128
+"""Above it an exit code says which signal ended a process."""
 # The base of every complaint about a command line, whichever click typer is built on.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -50,6 +53,9 @@ def run(arguments: list[str]) -> int:
         return _usage(error)
     if code == INTERRUPTED:
         print("macaron: interrupted", file=sys.stderr)
+    elif code > SIGNALS:
+        name = signal.Signals(code - SIGNALS).name
+        print(f"macaron: stopped by {name}; `macaron improve` goes on", file=sys.stderr)
     return int(code)
 
 

@@ -1,6 +1,7 @@
 """`macaron pairs`: the pairs on this disk, what they are made of, and how two of them differ."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -71,6 +72,26 @@ def show(pair: Name, json: Json = False) -> None:
     print_facts(_facts(manifest, version, store.folder(manifest.id)))
     if verdict:
         _print_verdict(verdict)
+
+
+@app.command()
+def restore(pair: Name) -> None:
+    """Put a pair's folder back as it was registered.
+
+    For a folder that is lost or damaged; every part of the copy in MLflow is checked first.
+    """
+    import tempfile
+
+    from macaron.cli.project import registered, versions
+    from macaron.mindforge.stores import pair_store, tracking
+    from macaron.settings import load_settings
+
+    settings = load_settings()
+    version = registered(pair, versions(settings))
+    with tempfile.TemporaryDirectory() as folder:
+        source = tracking(settings, settings.model_name).fetch(version, Path(folder))
+        restored = pair_store(settings).restore(source)
+    print(f"pair {restored.id} is whole: {settings.pairs / restored.id}")
 
 
 @app.command()

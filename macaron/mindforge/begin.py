@@ -5,13 +5,13 @@ import tempfile
 from pathlib import Path
 
 from macaron.contract.document import load_contract
-from macaron.errors import ConfigError, StorageError
+from macaron.errors import ConfigError, DigestError, StorageError
 from macaron.files import digest_file
 from macaron.hcp.document import load_hcp
 from macaron.mindforge.cycle import Cycle, Inputs, Options, check_base, cycles, open_cycle
 from macaron.mindforge.record import Record, record_pair
 from macaron.mindforge.stores import lineage, pair_store, tracking
-from macaron.pair import Pair, base_digest
+from macaron.pair import Pair, base_digest, how_to_restore
 from macaron.profile import Profile, load_profile
 from macaron.registry.code import Code
 from macaron.registry.tracking import Tracking
@@ -82,7 +82,14 @@ def model_name(settings: Settings, base: Path, own: Path) -> str:
 
 def _champion(registry: Tracking, settings: Settings) -> Pair | None:
     found = registry.champion()
-    return None if found is None else pair_store(settings).get(found.pair_id)
+    if found is None:
+        return None
+    store = pair_store(settings)
+    if not (folder := store.root / found.pair_id).exists():
+        raise DigestError(
+            "the champion's folder is missing", where=str(folder), mend=how_to_restore(folder.name)
+        )
+    return store.get(found.pair_id)
 
 
 def _ancestor(
@@ -113,7 +120,9 @@ def _ancestor(
         files=(contract,),
         params={"seed": ANCESTOR_SEED, "contract": load_contract(contract).digest},
     )
-    registry.promote(record_pair(settings, registry, made).version)
+    recorded = record_pair(settings, registry, made)
+    registry.promote(recorded.version)
+    registry.finish(recorded.run)
     return pair
 
 

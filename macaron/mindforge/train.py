@@ -70,17 +70,20 @@ class Curves:
 
     def __init__(self, registry: Any, cycle: Cycle, job: TrainingJob, show: Show) -> None:
         self._registry, self._show = registry, show
-        self._total = job.grpo.steps * len(job.specialists)
+        self._steps = job.grpo.steps
+        self._total = self._steps * len(job.specialists)
         self._run = registry.cycle_run(cycle.id, run_params(cycle), run_tags(cycle))
         self._params = job.grpo.model_dump() | job.lora.model_dump()
         self._waiting: list[dict[str, Any]] = []
-        self._done = 0
+        self._done = self._before = 0
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Takes one event of the training process."""
+        if event["event"] == "specialist":
+            self._before = (event["index"] - 1) * self._steps
         if event["event"] == "step":
-            self._done += 1
             self._waiting.append(event)
+            self._done = self._before + event["step"]
         if event["event"] == "landed" or len(self._waiting) >= FLUSH:
             self.flush()
         self._show(event, self._done / self._total)

@@ -17,6 +17,7 @@ from macaron.pair import (
     VERDICT,
     Pair,
     adapter_path,
+    how_to_restore,
     load_pair,
 )
 from macaron.registry.copy import copy_file, copy_tree
@@ -115,9 +116,27 @@ class PairStore:
         pair = _check_pair(folder)
         if pair.id != folder.name:
             raise DigestError(
-                f"holds pair {pair.id}", where=str(folder), mend="restore it with `dvc pull`"
+                f"holds pair {pair.id}", where=str(folder), mend=how_to_restore(folder.name)
             )
         return pair
+
+    def restore(self, source: Path) -> Pair:
+        """Puts a pair's folder back as it is elsewhere, in place of what is here.
+
+        Args:
+            source: a whole copy of the pair; every part of it is checked first.
+        """
+        pair = _check_pair(source)
+        folder, new, old = self.root / pair.id, self.root / ".new", self.root / ".old"
+        with exclusive(self.root / ".lock"), storage_errors(self.root):
+            for left in (new, old):
+                shutil.rmtree(left, ignore_errors=True)
+            copy_tree(source, new)
+            if folder.exists():
+                folder.rename(old)
+            new.rename(folder)
+            shutil.rmtree(old, ignore_errors=True)
+        return self.get(pair.id)
 
     def manifest(self, prefix: str) -> Pair:
         """The pair as its manifest has it; no other file is read."""
@@ -181,7 +200,7 @@ def _check_pair(folder: Path) -> Pair:
         raise DigestError(
             f"digest is {found[:12]}, recorded as {pair.hcp[:12]}",
             where=str(folder / HCP_FILE),
-            mend="restore it with `dvc pull`",
+            mend=how_to_restore(folder.name),
         )
     return pair
 
