@@ -85,6 +85,12 @@ class ChatTemplate:
             kept = [i for i in ids if i not in self._special or i in self._marks]
             return str(self.tokenizer.decode(kept, skip_special_tokens=False))
 
+    def plain_ids(self, text: str) -> list[int]:
+        """Ids of a text in which nothing is a special token."""
+        with self._lock:
+            encode = self.tokenizer.encode
+            return list(encode(text, add_special_tokens=False, split_special_tokens=True))
+
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
         """Ids that end a response: the tokenizer's end, and what the template puts after one."""
