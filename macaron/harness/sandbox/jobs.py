@@ -24,7 +24,7 @@ from typing import Any, Literal
 from macaron.errors import MacaronError
 from macaron.files import storage_errors
 
-WORKER = Path(__file__).with_name("sandbox_worker.py")
+WORKER = Path(__file__).parent / "inside" / "job_worker.py"
 CHUNK = 32
 """Jobs sent at once: each exchange costs two changes of process, which a busy machine delays."""
 START_S = 60.0
