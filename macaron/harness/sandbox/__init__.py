@@ -9,7 +9,14 @@ from macaron.harness.sandbox.jobs import (
     SandboxError,
     shared_sandbox,
 )
-from macaron.harness.sandbox.level import LEVELS, check_level
+from macaron.harness.sandbox.level import (
+    LEVELS,
+    check_level,
+    common_level,
+    demand_level,
+    level_line,
+    sandbox_level,
+)
 
 __all__ = [
     "LEVELS",
@@ -20,5 +27,9 @@ __all__ = [
     "Sandbox",
     "SandboxError",
     "check_level",
+    "common_level",
+    "demand_level",
+    "level_line",
+    "sandbox_level",
     "shared_sandbox",
 ]
