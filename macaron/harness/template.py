@@ -14,6 +14,7 @@ from typing import Any
 from jinja2.exceptions import TemplateError
 
 from macaron.errors import ConfigError, MacaronError
+from macaron.harness.cut import well_formed
 from macaron.harness.placeholder import (
     PLACEHOLDERS,
     QUESTION,
@@ -232,13 +233,13 @@ class ChatTemplate:
         return list(encoded)
 
     def _fit(self, message: Message) -> Mapping[str, Any]:
-        if not message.get("tool_calls") or not self._reads_objects:
-            return message
-        calls = [
-            {**call, "function": {**call["function"], "arguments": arguments_object(call)}}
-            for call in message["tool_calls"]
-        ]
-        return {**message, "tool_calls": calls}
+        fitted: dict[str, Any] = {**message, "content": well_formed(message["content"])}
+        if message.get("tool_calls") and self._reads_objects:
+            fitted["tool_calls"] = [
+                {**call, "function": {**call["function"], "arguments": arguments_object(call)}}
+                for call in message["tool_calls"]
+            ]
+        return fitted
 
 
 @lru_cache(maxsize=8)
