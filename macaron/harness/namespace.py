@@ -29,21 +29,21 @@ class WorkspaceLimits(Protocol):
     """The HCP's [workspace], or anything with its fields; each is explained below."""
 
     @property
-    def cpu_s(self) -> int: ...
+    def cpu_s(self) -> int: ...  # noqa: D102
     @property
-    def wall_s(self) -> float: ...
+    def wall_s(self) -> float: ...  # noqa: D102
     @property
-    def memory_mib(self) -> int: ...
+    def memory_mib(self) -> int: ...  # noqa: D102
     @property
-    def processes(self) -> int: ...
+    def processes(self) -> int: ...  # noqa: D102
     @property
-    def file_mib(self) -> int: ...
+    def file_mib(self) -> int: ...  # noqa: D102
     @property
-    def open_files(self) -> int: ...
+    def open_files(self) -> int: ...  # noqa: D102
     @property
-    def network(self) -> bool: ...
+    def network(self) -> bool: ...  # noqa: D102
     @property
-    def level(self) -> Sequence[str]: ...
+    def level(self) -> Sequence[str]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
