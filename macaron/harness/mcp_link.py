@@ -17,6 +17,8 @@ from macaron.hcp.schema import McpConfig
 
 ALWAYS = ("PATH",)
 """Variables that a program needs to start at all."""
+START_S = 60.0
+"""Longest start of a server, and the list of its tools, seconds."""
 _PAGES = 100
 
 
@@ -39,7 +41,7 @@ class Link:
         if self.config.command:
             program(self.name, self.config)
         try:
-            async with asyncio.timeout(self.config.timeout_s):
+            async with asyncio.timeout(START_S):
                 client = await self._connected()
                 return {t.name: (t.description or "", t.input_schema) async for t in _tools(client)}
         except Exception as error:
@@ -55,8 +57,9 @@ class Link:
         from mcp.types import CONNECTION_CLOSED, REQUEST_TIMEOUT
 
         try:
-            async with asyncio.timeout(self.config.timeout_s):
+            async with asyncio.timeout(START_S):
                 client = await self._connected()
+            async with asyncio.timeout(self.config.timeout_s):
                 result = await client.call_tool(tool, dict(arguments))
         except MCPError as error:
             if error.code in (CONNECTION_CLOSED, REQUEST_TIMEOUT):

@@ -172,19 +172,22 @@ def _when_up(hcp: HCP) -> McpServers:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("server", "said"),
+    ("server", "said", "seconds"),
     [
-        ({"command": [sys.executable, "-c", "raise SystemExit('out of order')"]}, "out of order"),
-        ({"command": [sys.executable, "-c", "import time; time.sleep(60)"], "timeout_s": 1.0},
-         "no answer in time"),
-        ({"url": "http://127.0.0.1:9/mcp"}, "can't be used"),
+        ({"command": [sys.executable, "-c", "raise SystemExit('no order')"]}, "no order", 60.0),
+        ({"command": ["sleep", "60"]}, "it gave no answer in time", 1.0),
+        ({"url": "http://127.0.0.1:9/mcp"}, "can't be used", 60.0),
     ],
-)  # fmt: skip
-def test_a_server_that_does_not_start_is_one_line(server: dict[str, Any], said: str) -> None:
+)
+def test_a_server_that_does_not_start_is_one_line(
+    server: dict[str, Any], said: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("macaron.harness.mcp_link.START_S", seconds)
     with pytest.raises(ConfigError) as caught:
         McpServers(document(server, "add"))
     text = str(caught.value)
-    assert text.startswith("mcp.tests") and said in text and "\n" not in text
+    assert text.startswith("mcp.tests: the server can't be used: ")
+    assert said in text and "\n" not in text
 
 
 @pytest.mark.full
