@@ -6,9 +6,10 @@ import pytest
 
 from macaron.engines.base import Completion
 from macaron.engines.randomness import derive
-from macaron.harness.session import REFUSED, Session
+from macaron.harness.session import Session
 from macaron.harness.stops import FAILED, STOPS, Stop
 from macaron.harness.turn import Request, Turn
+from macaron.harness.view import REFUSED
 from tests.harness.play import call, completion, environment, harness, play, user
 
 ADD = call("add", '{"a": 2, "b": 3}')
@@ -183,6 +184,14 @@ def test_a_turn_is_in_the_history_exactly_when_delivered(chatml: Any) -> None:
     assert isinstance(again, Request)
     assert again.prompt == before and again.params == state.params
     assert "Bob" not in chatml.decode(again.prompt)
+
+
+def test_results_are_cut_to_the_rounds_budget(chatml: Any) -> None:
+    one = session(chatml, result_chars=20)
+    find = call("find", '{"id": "x"}')
+    turn, _ = play(one, chatml, [user("Find")], [find + find, "So."])
+    results = [m["content"] for m in turn.messages if m["role"] == "tool"]
+    assert results == ['{"id": "x"\n[cut: 10 of 25 characters shown]'] * 2
 
 
 def test_undo_in_the_middle_of_a_turn(chatml: Any) -> None:

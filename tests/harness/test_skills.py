@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from macaron.harness.prompts import answer_prompt
 from macaron.harness.session import Session
 from macaron.harness.turn import Request
-from tests.harness.play import call, harness, play, user
+from tests.harness.play import call, environment, harness, play, user
 
 SKILLS = {
     "dates": {
@@ -63,3 +64,18 @@ def test_a_skill_is_given_on_request(chatml: Any) -> None:
     assert texts[0] == "A rate is a share."
     assert texts[1] == "rates is loaded already; read it above"
     assert texts[2] == "Error: no skill is named 'fates'; the skills are: dates, rates"
+
+
+def test_training_renders_what_a_session_asks_for(chatml: Any) -> None:
+    hook = {"name": "n", "when": "before_turn", "pattern": "date", "action": "note", "text": "Now."}
+    for surface in ("functions", "repl"):
+        hcp = harness(
+            {"skills": SKILLS, "tools": LOAD, "hooks": [hook]},
+            tools=["add", "load_skill"],
+            skills=["dates", "rates"],
+            surface=surface,
+        )
+        state = Session(chatml, hcp, {"environment": environment()}).begin([user("A date?")], "L1")
+        assert isinstance(state, Request)
+        assert answer_prompt(chatml, hcp, "L1", [user("A date?")]) == list(state.prompt)
+        assert "Now.\n\n[skill: dates]\nYear first." in chatml.decode(state.prompt)
