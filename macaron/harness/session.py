@@ -105,12 +105,13 @@ class Session:
         turn = self._due()
         turn.rounds += 1
         view = turn.view
-        kept, said = end_of_response(view.template, completion.token_ids, view.config.stop)
-        view.transcript.sampled(completion.token_ids[:kept], completion.logprobs[:kept])
+        ids, stops = completion.token_ids, view.config.stop
+        kept, said, stopped = end_of_response(view.template, ids, stops)
+        view.transcript.sampled(ids[:kept], completion.logprobs[:kept])
         text = without_thought(said)
         if self._late(turn):
             return self._end("time")
-        if completion.stop_reason == "length" and kept == len(completion.token_ids):
+        if completion.stop_reason == "length" and not stopped:
             return self._answer(text, "length")
         parsed = view.surface.read(text)
         return self._act(parsed) if parsed.calls else self._stop(text)

@@ -233,7 +233,7 @@ class ChatTemplate:
         return list(encoded)
 
     def _fit(self, message: Message) -> Mapping[str, Any]:
-        fitted: dict[str, Any] = {**message, "content": well_formed(message["content"])}
+        fitted: dict[str, Any] = {**message, "content": well_formed(message["content"] or "")}
         if message.get("tool_calls") and self._reads_objects:
             fitted["tool_calls"] = [
                 {**call, "function": {**call["function"], "arguments": arguments_object(call)}}

@@ -69,9 +69,10 @@ def test_the_specialists_parameters_are_asked_for(chatml: Any) -> None:
     assert isinstance(warm, Request) and warm.params.temperature == 2.0
 
 
-def test_a_stop_text_ends_a_response_where_it_stands(chatml: Any) -> None:
+@pytest.mark.parametrize("after", [" and so on", ""])
+def test_a_stop_text_ends_a_response_where_it_stands(chatml: Any, after: str) -> None:
     one = session(chatml, stop=["STOP"])
-    done = completion(chatml, "It is 5. STOP and so on", stop="length")
+    done = completion(chatml, f"It is 5. STOP{after}", stop="length")
     turn, _ = play(one, chatml, [user("Add")], [done])
     assert (turn.stop_reason, turn.answer) == ("answer", "It is 5. ")
     mine = [i for i, mask in zip(turn.token_ids, turn.loss_mask, strict=True) if mask]
