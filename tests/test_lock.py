@@ -23,6 +23,7 @@ NOT_IMPORTED = {
     "deepspeed": "launched",
     "ninja": "DeepSpeed compiles with it",
     "import-linter": "make lint and tests/test_layering.py",
+    "mcp-server-time": "tests/harness/test_mcp.py starts it",
     "mypy": "make lint",
     "pre-commit": ".pre-commit-config.yaml",
     "pytest-xdist": "make test",
@@ -34,6 +35,7 @@ NOT_IMPORTED = {
 COMES_WITH = {
     "datasets": "trl",
     "pydantic-core": "pydantic",
+    "referencing": "jsonschema",
     "scmrepo": "dvc",
     "sqlalchemy": "mlflow",
 }
