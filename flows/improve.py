@@ -2,11 +2,12 @@
 
 import argparse
 import json
+import os
 import sys
 
 from prefect import flow
 
-from macaron.errors import MacaronError
+from macaron.errors import MacaronError, ServiceError
 from macaron.mindforge.cycle import Options, exclusive
 from macaron.settings import load_settings
 from tasks.begin import begin
@@ -22,6 +23,7 @@ from tasks.validate import validate
 from tasks.version import version
 
 EXIT = {"promoted": 0, "rejected": 3}
+UNREACHABLE = ("Failed to reach API", "Timed out while attempting to connect")
 
 
 @flow(name="improve", on_failure=[record_failure], on_crashed=[record_failure])
@@ -46,10 +48,25 @@ def main() -> int:
     parser.add_argument("--parameters", default="{}", help="the options, as JSON")
     options = Options.model_validate(json.loads(parser.parse_args().parameters))
     try:
-        return EXIT[improve(options)["decision"]]
+        return EXIT[_run(options)]
     except MacaronError as error:
         print(f"macaron: {error}", file=sys.stderr)
         return error.exit_code
+
+
+def _run(options: Options) -> str:
+    """The cycle's decision."""
+    try:
+        return improve(options)["decision"]
+    except RuntimeError as error:
+        # Prefect has no class of its own for a server that does not answer.
+        if not any(words in str(error) for words in UNREACHABLE):
+            raise
+        raise ServiceError(
+            f"Prefect's server does not answer ({error})",
+            where=os.environ.get("PREFECT_API_URL", "a temporary server of this machine"),
+            mend="start that server, or unset PREFECT_API_URL; on a busy machine try again",
+        ) from error
 
 
 if __name__ == "__main__":

@@ -78,3 +78,9 @@ class StorageError(MacaronError):
     """The disk is full or cannot be written."""
 
     exit_code = 9
+
+
+class ServiceError(MacaronError):
+    """A server that the cycle needs does not answer."""
+
+    exit_code = 10

@@ -1,8 +1,11 @@
 """Profiles: what a base needs to be trained and judged, one TOML file each."""
 
+import json
+import re
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
@@ -66,16 +69,35 @@ def parse_toml(path: Path, kind: type[Document]) -> Document:
     """The document in a TOML file.
 
     Raises:
-        ConfigError: one line naming the file, the field and what is allowed.
+        ConfigError: one line naming the file, the field, what was found and what is allowed.
+    """
+    return parse_text(read_toml(path), kind, path)
+
+
+def parse_text(text: str, kind: type[Document], where: str | Path) -> Document:
+    """The document in TOML text that came from `where`; raises as `parse_toml` does."""
+    try:
+        return kind.model_validate(tomllib.loads(text))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(f"not TOML: {error}", where=str(where), mend="mend the syntax") from error
+    except ValidationError as error:
+        raise invalid(where, error, kind=kind) from error
+
+
+def read_toml(path: Path) -> str:
+    """The text of a TOML file, its line ends as they are.
+
+    Raises:
+        ConfigError: it is missing, cannot be read or is no text.
     """
     try:
-        return kind.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return path.read_bytes().decode()
     except FileNotFoundError as error:
         raise ConfigError("no such file", where=str(path), mend="check the path") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    except UnicodeDecodeError as error:
         raise ConfigError(f"not TOML: {error}", where=str(path), mend="mend the syntax") from error
-    except ValidationError as error:
-        raise invalid(path, error) from error
 
 
 def first_complaint(error: ValidationError) -> ErrorDetails:
@@ -83,16 +105,54 @@ def first_complaint(error: ValidationError) -> ErrorDetails:
     return min(error.errors(), key=lambda complaint: complaint["type"] != "extra_forbidden")
 
 
-def invalid(where: str | Path, error: ValidationError, mend: str = "edit the file") -> ConfigError:
-    """The foremost of pydantic's complaints as one line."""
+def invalid(
+    where: str | Path,
+    error: ValidationError,
+    mend: str = "edit the file",
+    kind: type[BaseModel] | None = None,
+) -> ConfigError:
+    """The foremost of pydantic's complaints as one line.
+
+    Args:
+        where: the file or variable.
+        error: the complaints.
+        mend: what to do about them.
+        kind: the document's type, from which the keys are named that an unknown one could be.
+    """
     first = first_complaint(error)
-    field = ".".join(str(part) for part in first["loc"]) or "document"
+    loc = first["loc"]
+    # pydantic marks a complaint about a table's key, and not its value, so.
+    about, loc = ("name ", loc[:-1]) if loc[-1:] == ("[key]",) else ("", loc)
+    field = dotted(loc) or "document"
     more = f", and {error.error_count() - 1} more" if error.error_count() > 1 else ""
     if first["type"] == "extra_forbidden":
-        return ConfigError(f"{field}: unknown key{more}", where=str(where), mend=mend)
+        known = known_keys(kind, loc[:-1])
+        there = f"; there are {', '.join(known)}" if known else ""
+        return ConfigError(f"{field}: unknown key{more}{there}", where=str(where), mend=mend)
     found = f", found {first['input']!r:.80}" if first["type"] != "missing" else ""
-    complaint = first["msg"][:1].lower() + first["msg"][1:]
+    message = first["msg"].removeprefix("Value error, ")
+    complaint = about + message[:1].lower() + message[1:]
     return ConfigError(f"{field}: {complaint}{found}{more}", where=str(where), mend=mend)
+
+
+def dotted(parts: Iterable[str | int]) -> str:
+    """A field's path as TOML writes it: a key that is not bare stands in quotes."""
+    return ".".join(
+        str(part) if re.fullmatch(r"[A-Za-z0-9_-]+", str(part)) else json.dumps(part)
+        for part in parts
+    )
+
+
+def known_keys(kind: Any, parts: Iterable[str | int]) -> list[str]:
+    """The keys of the section at a path of a document type; none where any key may stand."""
+    for part in parts:
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            kind = kind.model_fields[str(part)].annotation
+        else:
+            # The values of a table, or the items of an array.
+            inner = get_args(kind)
+            kind = inner[0] if isinstance(part, int) else inner[-1]
+    return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else []
 
 
 def load_profile(path: Path) -> Profile:

@@ -34,6 +34,7 @@ NOT_IMPORTED = {
 COMES_WITH = {
     "datasets": "trl",
     "pydantic-core": "pydantic",
+    "referencing": "jsonschema",
     "scmrepo": "dvc",
     "sqlalchemy": "mlflow",
 }

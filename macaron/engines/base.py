@@ -22,6 +22,8 @@ class SampleParams:
     """The same seed, prompts and adapter give the same tokens on the same machine."""
     stop_ids: tuple[int, ...] = ()
     """A response ends with the first of these, which is kept as its last token."""
+    top_p: float = 1.0
+    """Only the likeliest tokens that together have this probability can be drawn."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,13 @@ class Engine(Protocol):
         adapter: str | None,
         params: SampleParams,
         n: int = 1,
+        seeds: Sequence[int] | None = None,
     ) -> list[list[Completion]]:
-        """`n` responses to each prompt from the named adapter revision (None: the bare base)."""
+        """`n` responses to each prompt from the named adapter revision (None: the bare base).
+
+        With `seeds`, one a prompt, a prompt's responses are those it would have alone, whatever
+        else is in the call; without, they depend on `params.seed` and its place.
+        """
         ...
 
     def rank(

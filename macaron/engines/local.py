@@ -155,6 +155,7 @@ class LocalEngine:
         adapter: str | None,
         params: SampleParams,
         n: int = 1,
+        seeds: Sequence[int] | None = None,
         first: int = 0,
     ) -> list[list[Completion]]:
         """`n` responses to each prompt, as `Engine.sample`.
@@ -163,16 +164,24 @@ class LocalEngine:
             first: index that randomness gives the first prompt, so that a call for a part of the
                 prompts samples what one call for all would.
         """
+        if seeds is None:
+            places = [(params.seed, first + p) for p in range(len(prompts))]
+        else:
+            places = [(seed, 0) for seed in seeds]
         with self.passes(adapter):
-            return self._sample_all(prompts, params, n, first)
+            return self._sample_all(prompts, params, n, places)
 
     def _sample_all(
-        self, prompts: Sequence[Sequence[int]], params: SampleParams, n: int, first: int
+        self,
+        prompts: Sequence[Sequence[int]],
+        params: SampleParams,
+        n: int,
+        places: Sequence[tuple[int, int]],
     ) -> list[list[Completion]]:
         done: dict[tuple[int, int], Completion] = {}
         for chunk in self._chunks(prompts, n):
             rows = [(p, s) for p, samples in chunk for s in samples]
-            found = self._sample_rows([prompts[p] for p, _ in chunk], chunk, params, first)
+            found = self._sample_rows([prompts[p] for p, _ in chunk], chunk, params, places)
             done.update(zip(rows, found, strict=True))
         return [[done[p, s] for s in range(n)] for p in range(len(prompts))]
 
@@ -199,23 +208,24 @@ class LocalEngine:
         prompts: Sequence[Sequence[int]],
         chunk: list[tuple[int, range]],
         params: SampleParams,
-        first: int,
+        places: Sequence[tuple[int, int]],
     ) -> list[Completion]:
-        """One completion a sample.
+        """One completion a sample; `places` are each prompt's seed and index in randomness.
 
         What has been sampled so far is computed once for all samples that share it: a row of the
         forward pass is a distinct history, from the prompts on.
         """
         counts = torch.tensor([len(samples) for _, samples in chunk])
-        owners = np.repeat([p + first for p, _ in chunk], counts.numpy())
+        given = np.array([places[p] for p, _ in chunk], dtype=np.int64)
+        seeds, owners = np.repeat(given, counts.numpy(), axis=0).T
         samples = np.concatenate([np.asarray(s, dtype=np.int64) for _, s in chunk])
-        uniform = torch.from_numpy(uniforms(params.seed, owners, samples, params.max_tokens))
+        uniform = torch.from_numpy(uniforms(seeds, owners, samples, params.max_tokens))
         rows, logits = self._prefill(prompts, params.max_tokens, len(owners))
         tape = Tape.blank(len(owners), params)
         going = torch.arange(len(owners))
         row_of = torch.repeat_interleave(torch.arange(len(prompts)), counts)
         for step in range(params.max_tokens):
-            tokens, logprobs = choose(logits, params.temperature, row_of, uniform[going, step])
+            tokens, logprobs = choose(logits, params, row_of, uniform[going, step])
             tape.write(going.numpy(), step, tokens, logprobs)
             left = torch.from_numpy(~tape.stopped[going.numpy()])
             going, tokens, row_of = going[left], tokens[left], row_of[left]

@@ -19,19 +19,22 @@ def derive(*parts: int | str) -> int:
 
 
 def uniforms(
-    seed: int, prompts: NDArray[np.int64], samples: NDArray[np.int64], tokens: int
+    seed: int | NDArray[np.int64],
+    prompts: NDArray[np.int64],
+    samples: NDArray[np.int64],
+    tokens: int,
 ) -> NDArray[np.float64]:
     """Numbers in [0, 1).
 
     Args:
-        seed: of the call.
+        seed: of the call, or one a row.
         prompts: prompt index a row; `samples` the sample index.
         tokens: columns.
 
     Returns:
         [rows, tokens].
     """
-    start = _mix(np.array([seed], dtype=np.uint64))
+    start = _mix(np.atleast_1d(np.asarray(seed, dtype=np.uint64)))
     row = _mix(_mix(start + prompts.astype(np.uint64) * _STEP) + samples.astype(np.uint64) * _STEP)
     place = row[:, None] + np.arange(1, tokens + 1, dtype=np.uint64)[None] * _STEP
     return (_mix(place) >> np.uint64(11)).astype(np.float64) * 2.0**-53

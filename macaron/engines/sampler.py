@@ -14,22 +14,25 @@ from macaron.engines.base import Completion, SampleParams
 
 
 def choose(
-    logits: Tensor, temperature: float, owners: Tensor, uniform: Tensor
+    logits: Tensor, params: SampleParams, owners: Tensor, uniform: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Draws a token for each sample from its row's distribution.
 
     Args:
         logits: [rows, vocabulary].
-        temperature: 0 takes the likeliest token, and its log-probability is at temperature 1.
+        params: temperature 0 takes the likeliest token, and its log-probability is at
+            temperature 1 over all tokens.
         owners: the row of each sample, [samples].
         uniform: float64 in [0, 1), [samples]; unused when greedy.
 
     Returns:
         Token ids and log-probabilities, [samples]; a row of NaN gives NaN.
     """
-    logits = logits.float()
+    logits, temperature = logits.float(), params.temperature
     if temperature > 0:
         logprobs = torch.log_softmax(logits / temperature if temperature != 1 else logits, -1)
+        if params.top_p < 1:
+            logprobs = nucleus(logprobs, params.top_p)
         mass = logprobs.exp().cumsum(-1, dtype=torch.float64).index_select(0, owners)
         place = torch.searchsorted(mass, (uniform * mass[:, -1])[:, None], right=True)
         tokens = place.clamp_(max=logits.shape[-1] - 1)[:, 0]
@@ -38,6 +41,16 @@ def choose(
         tokens = logprobs.argmax(-1).index_select(0, owners)
     places = owners * logits.shape[-1] + tokens
     return tokens, logprobs.view(-1).index_select(0, places)
+
+
+def nucleus(logprobs: Tensor, top_p: float) -> Tensor:
+    """The distribution of the likeliest tokens that together reach `top_p`, [rows, vocabulary]."""
+    ordered, places = logprobs.sort(-1, descending=True)
+    mass = ordered.exp()
+    # What was reached before a token decides, so that the likeliest one always stays.
+    beyond = mass.cumsum(-1) - mass >= top_p
+    kept = ordered.masked_fill(beyond, -torch.inf).log_softmax(-1)
+    return torch.empty_like(kept).scatter_(-1, places, kept)
 
 
 def families(owners: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:

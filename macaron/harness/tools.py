@@ -133,14 +133,26 @@ def parse_arguments(name: str, arguments_json: str) -> Any:
     """The JSON value in the text; an empty text means no arguments.
 
     Raises:
-        ToolFault: the text is no JSON, or holds what JSON has no word for (NaN).
+        ToolFault: the text is no JSON.
     """
     if not arguments_json.strip():
         return {}
     try:
-        return json.loads(arguments_json, parse_constant=_no_constant)
+        return parse_json(arguments_json)
+    except ToolFault as fault:
+        raise ToolFault(f"{name}: the arguments are {fault.text}", "malformed") from fault
+
+
+def parse_json(text: str) -> Any:
+    """The JSON value in a text that a model wrote.
+
+    Raises:
+        ToolFault: the text is no JSON, or holds what JSON has no word for (NaN).
+    """
+    try:
+        return json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:
-        raise ToolFault(f"{name}: arguments are not JSON: {error}", "malformed") from error
+        raise ToolFault(f"not JSON: {error}", "malformed") from error
 
 
 def _no_constant(word: str) -> Any:

@@ -1,58 +1,97 @@
 """HCP, the Harness Context Protocol: the document from which the harness is rebuilt.
 
 Two documents with the same values have the same digest, whatever their order, comments or
-whitespace.
+whitespace, and whether a default is written out or left out.
 """
 
+import tomllib
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from macaron.files import digest_value
-from macaron.profile import Section, parse_toml
+from macaron.hcp.migration import migrate, migrations
+from macaron.hcp.references import check_references
+from macaron.hcp.schema import (
+    HookConfig,
+    Key,
+    McpConfig,
+    MemoryConfig,
+    Part,
+    PoolConfig,
+    RouterConfig,
+    SessionConfig,
+    SkillConfig,
+    SpecialistConfig,
+    Surface,
+    ToolConfig,
+    WorkspaceConfig,
+)
+from macaron.profile import parse_text, read_toml
 
-Surface = Literal["functions", "repl", "ui4a"]
+__all__ = ["HCP", "Loaded", "SpecialistConfig", "Surface", "load_hcp", "parse_hcp", "read_hcp"]
 
 
-class SpecialistConfig(Section):
-    """How one specialist is prompted and sampled."""
+class HCP(Part):
+    """One harness. Values of an older minor are migrated when they are validated."""
 
-    name: str = Field(description="the router's canonical label for it")
-    system: str = Field(description="system prompt, put before every conversation")
-    max_tokens: int = Field(gt=0, description="longest response, tokens")
-    temperature: float = Field(ge=0, description="in serving; training sets its own")
+    version: Literal["1.1"] = Field(description="of the schema: major.minor")
+    router: RouterConfig = Field(description="how a turn finds its specialist")
+    specialists: dict[Key, SpecialistConfig] = Field(min_length=1, description="by key: L0 to L3")
+    tools: dict[Key, ToolConfig] = Field({}, description="allowlist, by name")
+    skills: dict[Key, SkillConfig] = Field({}, description="by name")
+    mcp: dict[Key, McpConfig] = Field({}, description="MCP servers, by name")
+    hooks: Annotated[tuple[HookConfig, ...], Field(strict=False)] = Field(
+        (), description="asked in this order"
+    )
+    memory: MemoryConfig = Field(MemoryConfig(), description="what of earlier turns is shown")
+    session: SessionConfig = Field(SessionConfig(), description="limits of a session")
+    workspace: WorkspaceConfig = Field(WorkspaceConfig(), description="limits of the sandbox")
+    pool: PoolConfig = Field(PoolConfig(), description="when a saved helper becomes callable")
 
-
-class RouterConfig(Section):
-    """How a turn finds its specialist."""
-
-    system: str = Field(description="system prompt of the route hop, run on L0")
-    default: str = Field(description="specialist for a turn whose route failed")
-
-
-class HCP(Section):
-    """One harness."""
-
-    version: Literal["1.0"]
-    router: RouterConfig
-    specialists: dict[str, SpecialistConfig]
+    @model_validator(mode="before")
+    @classmethod
+    def _current(cls, values: Any) -> Any:
+        return migrate(values)
 
     @model_validator(mode="after")
-    def _default_exists(self) -> "HCP":
-        if self.router.default not in self.specialists:
-            raise ValueError(f"router.default {self.router.default!r} is no specialist")
-        names = [s.name for s in self.specialists.values()]
-        if len(set(names)) != len(names):
-            raise ValueError(f"specialists share a name: {names}")
+    def _names_are_there(self) -> "HCP":
+        check_references(self)
         return self
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the values."""
-        return digest_value(self.model_dump(mode="json"))
+        """SHA-256 of the values that are not the defaults, under the major's first version."""
+        values = self.model_dump(mode="json", exclude_defaults=True)
+        return digest_value({**values, "version": f"{self.version.partition('.')[0]}.0"})
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A document as it was read."""
+
+    hcp: HCP
+    migrations: tuple[str, ...]
+    """What brought it to the current version, step by step; empty for one of this version."""
 
 
 def load_hcp(path: Path) -> HCP:
-    """The HCP in a TOML file."""
-    return parse_toml(path, HCP)
+    """The HCP in a TOML file.
+
+    Raises:
+        ConfigError: one line naming the file, the field, what was found and what is allowed.
+    """
+    return read_hcp(path).hcp
+
+
+def read_hcp(path: Path) -> Loaded:
+    """The HCP in a TOML file and how it was migrated; raises as `load_hcp` does."""
+    return parse_hcp(read_toml(path), path)
+
+
+def parse_hcp(text: str, where: str | Path) -> Loaded:
+    """The HCP in TOML text that came from `where`; raises as `load_hcp` does."""
+    hcp = parse_text(text, HCP, where)
+    return Loaded(hcp, migrations(tomllib.loads(text)))

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from macaron.engines.base import Completion, SampleParams
+from macaron.engines.sampler import nucleus
 from macaron.errors import ConfigError
 
 PROMPTS = [[5, 6, 7], [9, 8, 7, 6, 5, 4], [11] * 10, [3]]
@@ -156,3 +157,28 @@ def test_sliding_windows_are_kept(tmp_path: Any) -> None:
     for prompt, row in zip(prompts, found, strict=True):
         for c in row:
             assert c.logprobs == pytest.approx(logprobs_of(engine, prompt, c.token_ids), abs=1e-4)
+
+
+def test_with_seeds_a_prompt_samples_what_it_would_alone(engine: Any) -> None:
+    seeds = [11, 12, 13, 14]
+    whole = tokens(engine.sample(PROMPTS, "one", PARAMS, n=3, seeds=seeds))
+    alone = [
+        tokens(engine.sample([prompt], "one", PARAMS, n=3, seeds=[seed]))[0]
+        for prompt, seed in zip(PROMPTS, seeds, strict=True)
+    ]
+    assert whole == alone
+    assert whole[0] != tokens(engine.sample(PROMPTS, "one", PARAMS, n=3, seeds=[15] * 4))[0]
+
+
+def test_top_p_draws_from_the_likeliest_tokens_and_says_their_probability() -> None:
+    logprobs = torch.tensor([[0.2, 0.5, 0.05, 0.25], [0.97, 0.01, 0.01, 0.01]]).log()
+    found = nucleus(logprobs, 0.7).exp()
+    expected = torch.tensor([[0.0, 2 / 3, 0.0, 1 / 3], [1.0, 0.0, 0.0, 0.0]])
+    assert torch.allclose(found, expected, atol=1e-6)
+
+
+def test_a_nucleus_of_one_token_is_greedy(engine: Any) -> None:
+    greedy = engine.sample(PROMPTS, "one", SampleParams(max_tokens=8, temperature=0))
+    narrow = engine.sample(PROMPTS, "one", SampleParams(max_tokens=8, top_p=1e-6, seed=5))
+    assert tokens(narrow) == tokens(greedy)
+    assert all(p == pytest.approx(0, abs=1e-6) for [c] in narrow for p in c.logprobs)

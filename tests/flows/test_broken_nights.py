@@ -91,6 +91,11 @@ def test_a_wrong_hcp(house: Path) -> None:
     _fails(done, 2, "HCP", champion(house))
 
 
+def test_a_server_that_does_not_answer(house: Path) -> None:
+    nobody = "http://127.0.0.1:9/api"
+    _fails(macaron(house, "improve", PREFECT_API_URL=nobody), 10, nobody, "does not answer")
+
+
 def test_a_broken_hcp(house: Path) -> None:
     hcp = house / "contracts/hcp/nano.toml"
     kept = hcp.read_text()
