@@ -1,0 +1,102 @@
+"""A pair at work: sessions under its HCP, turns from its adapters; in rollouts as in serving.
+
+Everything that an answer depends on is here and in the pair: who opens a session with the same seed
+and gives it the same messages gets the same tokens, alone or beside a thousand others.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from macaron.engines.base import Engine
+from macaron.errors import DigestError
+from macaron.harness.allowlist import Sources
+from macaron.harness.driver import Start, run_turns
+from macaron.harness.session import Session
+from macaron.harness.space import Namespace
+from macaron.harness.tools import Tool
+from macaron.harness.turn import Turn
+from macaron.hcp.document import HCP, load_hcp
+from macaron.messages import Message
+from macaron.mol.router import route
+from macaron.pair import HCP_FILE, Pair, load_pair
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """One pair on an engine that has its base and its adapters."""
+
+    pair: Pair
+    hcp: HCP
+    engine: Engine
+    tokenizer: Any
+    namespaces: Callable[[], Namespace] | None = None
+    """Opens a sandboxed namespace, for specialists with the REPL surface."""
+    sources: Sources = field(default_factory=dict)
+    """What every session of the pair is provided: MCP servers' tools, the pool's."""
+
+    def session(
+        self,
+        seed: int,
+        tools: Sequence[Tool] = (),
+        temperature: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Session:
+        """A new conversation.
+
+        Args:
+            seed: of all that is sampled in it.
+            tools: what its environment provides.
+            temperature: in place of the HCP's, for training.
+            clock: seconds, for the limit on a turn's time.
+        """
+        return Session(
+            self.tokenizer,
+            self.hcp,
+            {**self.sources, "environment": tuple(tools)},
+            seed=seed,
+            temperature=temperature,
+            namespaces=self.namespaces,
+            clock=clock,
+        )
+
+    def turns(self, starts: Sequence[Start]) -> list[Turn]:
+        """A turn of each session, batched; neither delivered nor undone."""
+        return run_turns(self.engine, self.pair.adapters, starts)
+
+    def route(self, conversations: Sequence[Sequence[Message]]) -> list[str]:
+        """The specialist for each conversation's last turn."""
+        adapter = self.pair.adapters["L0"]
+        return route(self.engine, self.tokenizer, self.hcp, conversations, adapter)
+
+
+def runtime_of(
+    folder: Path,
+    engine: Engine,
+    tokenizer: Any,
+    *,
+    namespaces: Callable[[], Namespace] | None = None,
+    sources: Sources | None = None,
+) -> Runtime:
+    """The runtime of the pair in a folder, rebuilt from its own HCP.
+
+    Args:
+        folder: of the pair; every part of it is checked.
+        engine: has the pair's base and adapters.
+        tokenizer: the base's.
+        namespaces: opens a sandboxed namespace.
+        sources: what every session is provided.
+
+    Raises:
+        DigestError: a part of the pair is missing or differs, its HCP included.
+    """
+    pair, hcp = load_pair(folder), load_hcp(folder / HCP_FILE)
+    if hcp.digest != pair.hcp:
+        raise DigestError(
+            f"digest is {hcp.digest[:12]}, the pair's is {pair.hcp[:12]}",
+            where=str(folder / HCP_FILE),
+            mend="restore it with `dvc pull`",
+        )
+    return Runtime(pair, hcp, engine, tokenizer, namespaces, sources or {})
