@@ -34,29 +34,32 @@ class Worker:
         from macaron.engines.local import load_local
         from macaron.mint.probe import check_probe, load_probe
 
+        self.pairs = {chunk.pair: load_pair(Path(chunk.pair)) for chunk in job.chunks}
         folders = {
-            pair.adapters[chunk.specialist]: adapter_path(Path(chunk.pair), chunk.specialist)
+            self.pairs[chunk.pair].adapters[chunk.specialist]: adapter_path(
+                Path(chunk.pair), chunk.specialist
+            )
             for chunk in job.chunks
-            for pair in [load_pair(Path(chunk.pair))]
         }
         tokenizer = AutoTokenizer.from_pretrained(job.base)
         engine = load_local(Path(job.base), folders, threads=1, dtype=job.dtype)
         for revision in job.probes.keys() & folders.keys():
             check_probe(engine, revision, load_probe(Path(job.probes[revision])))
         self.runtimes = {
-            chunk.pair: runtime_of(Path(chunk.pair), engine, tokenizer) for chunk in job.chunks
+            name: runtime_of(pair, Path(name), engine, tokenizer)
+            for name, pair in self.pairs.items()
         }
 
     def answer(self, chunk: Chunk) -> list[Trajectory]:
         """One trajectory a task."""
         tasks = [Task.from_json(value) for value in read_jsonl(Path(chunk.tasks))]
-        runtime = self.runtimes[chunk.pair]
+        pair, runtime = self.pairs[chunk.pair], self.runtimes[chunk.pair]
         if chunk.environment == "routing":
-            return routed(chunk, tasks, runtime)
-        return played(chunk, tasks, runtime)
+            return routed(chunk, tasks, pair, runtime)
+        return played(chunk, tasks, pair, runtime)
 
 
-def played(chunk: Chunk, tasks: Sequence[Task], runtime: Runtime) -> list[Trajectory]:
+def played(chunk: Chunk, tasks: Sequence[Task], pair: Pair, runtime: Runtime) -> list[Trajectory]:
     """A session of one turn for each task, as a served session would have it.
 
     A session's seed depends on the chunk's and its task alone.
@@ -68,7 +71,7 @@ def played(chunk: Chunk, tasks: Sequence[Task], runtime: Runtime) -> list[Trajec
     return [
         _trajectory(
             chunk,
-            runtime.pair,
+            pair,
             task,
             episode.score,
             {"episode": took},
@@ -88,14 +91,14 @@ def _said(turn: Turn) -> list[Message]:
     return [*turn.messages] if ended else [*turn.messages, {"role": "assistant", "content": ""}]
 
 
-def routed(chunk: Chunk, tasks: Sequence[Task], runtime: Runtime) -> list[Trajectory]:
+def routed(chunk: Chunk, tasks: Sequence[Task], pair: Pair, runtime: Runtime) -> list[Trajectory]:
     """The router's choice for each task."""
     chosen = runtime.route([task.messages for task in tasks])
     texts = [runtime.hcp.specialists[key].name for key in chosen]
     return [
         _trajectory(
             chunk,
-            runtime.pair,
+            pair,
             task,
             score,
             {},

@@ -5,7 +5,7 @@ and gives it the same messages gets the same tokens, alone or beside a thousand 
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,17 +21,19 @@ from macaron.harness.turn import Turn
 from macaron.hcp.document import HCP, load_hcp
 from macaron.messages import Message
 from macaron.mol.router import route
-from macaron.pair import HCP_FILE, Pair, load_pair
+from macaron.pair import HCP_FILE, Pair
 
 
 @dataclass(frozen=True)
 class Runtime:
-    """One pair on an engine that has its base and its adapters."""
+    """A harness and adapters on an engine that has their base."""
 
-    pair: Pair
     hcp: HCP
     engine: Engine
     tokenizer: Any
+    """The base's."""
+    adapters: Mapping[str, str]
+    """Specialist -> adapter revision."""
     namespaces: Callable[[], Namespace] | None = None
     """Opens a sandboxed namespace, for specialists with the REPL surface."""
     sources: Sources = field(default_factory=dict)
@@ -64,15 +66,15 @@ class Runtime:
 
     def turns(self, starts: Sequence[Start]) -> list[Turn]:
         """A turn of each session, batched; neither delivered nor undone."""
-        return run_turns(self.engine, self.pair.adapters, starts)
+        return run_turns(self.engine, self.adapters, starts)
 
     def route(self, conversations: Sequence[Sequence[Message]]) -> list[str]:
         """The specialist for each conversation's last turn."""
-        adapter = self.pair.adapters["L0"]
-        return route(self.engine, self.tokenizer, self.hcp, conversations, adapter)
+        return route(self.engine, self.tokenizer, self.hcp, conversations, self.adapters["L0"])
 
 
 def runtime_of(
+    pair: Pair,
     folder: Path,
     engine: Engine,
     tokenizer: Any,
@@ -80,23 +82,24 @@ def runtime_of(
     namespaces: Callable[[], Namespace] | None = None,
     sources: Sources | None = None,
 ) -> Runtime:
-    """The runtime of the pair in a folder, rebuilt from its own HCP.
+    """The runtime of a pair, rebuilt from its own HCP.
 
     Args:
-        folder: of the pair; every part of it is checked.
+        pair: as loaded from the folder.
+        folder: of the pair.
         engine: has the pair's base and adapters.
         tokenizer: the base's.
         namespaces: opens a sandboxed namespace.
         sources: what every session is provided.
 
     Raises:
-        DigestError: a part of the pair is missing or differs, its HCP included.
+        DigestError: the HCP is not the pair's.
     """
-    pair, hcp = load_pair(folder), load_hcp(folder / HCP_FILE)
+    hcp = load_hcp(folder / HCP_FILE)
     if hcp.digest != pair.hcp:
         raise DigestError(
             f"digest is {hcp.digest[:12]}, the pair's is {pair.hcp[:12]}",
             where=str(folder / HCP_FILE),
             mend="restore it with `dvc pull`",
         )
-    return Runtime(pair, hcp, engine, tokenizer, namespaces, sources or {})
+    return Runtime(hcp, engine, tokenizer, pair.adapters, namespaces, sources or {})
