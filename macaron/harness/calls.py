@@ -64,7 +64,7 @@ def parse_calls(text: str) -> Parsed:
         call, place = _one(text, tag.end())
         calls.append(call)
     outside.append(text[place:])
-    return Parsed("".join(outside).strip(), tuple(calls))
+    return Parsed("".join(outside).strip() if calls else text, tuple(calls))
 
 
 def _one(text: str, start: int) -> tuple[Call, int]:

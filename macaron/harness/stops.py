@@ -29,5 +29,5 @@ Stop = Literal[
 
 STOPS: tuple[Stop, ...] = get_args(Stop)
 
-FAILED: frozenset[Stop] = frozenset({"turns", "time", "sandbox", "tool"})
+FAILED: frozenset[Stop] = frozenset({"context", "turns", "time", "sandbox", "tool"})
 """After these the session is as it was before the turn, and there is nothing to deliver."""

@@ -5,7 +5,6 @@ and only what the template writes after that is taken. So it doesn't matter what
 of earlier responses (Qwen3's strips their reasoning).
 """
 
-import json
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,20 @@ from typing import Any
 from jinja2.exceptions import TemplateError
 
 from macaron.errors import ConfigError, MacaronError
-from macaron.messages import FunctionCall, Message, ToolCall
+from macaron.harness.placeholder import (
+    PLACEHOLDERS,
+    QUESTION,
+    any_call,
+    any_result,
+    arguments_object,
+    as_user,
+    exchange,
+)
+from macaron.messages import Message, ToolCall
 
-PLACEHOLDERS = ("0", "1")
-"""Two responses: what is rendered alike after them is no part of them."""
 _UNLIMITED = 1 << 30
+_HEADS = 256
+"""Most beginnings of a rendering that are kept."""
 
 
 class TemplateRefusal(MacaronError):  # noqa: N818  (the template's word, passed on)
@@ -43,6 +51,7 @@ class ChatTemplate:
         self.tokenizer = tokenizer
         # A tokenizer sets its own state while it encodes.
         self._lock = threading.RLock()
+        self._heads: dict[tuple[str, ...], tuple[int, ...]] = {}
 
     def start(
         self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = ()
@@ -76,13 +85,18 @@ class ChatTemplate:
             kept = [i for i in ids if i not in self._special or i in self._marks]
             return str(self.tokenizer.decode(kept, skip_special_tokens=False))
 
+    def plain_ids(self, text: str) -> list[int]:
+        """Ids of a text in which nothing is a special token."""
+        with self._lock:
+            encode = self.tokenizer.encode
+            return list(encode(text, add_special_tokens=False, split_special_tokens=True))
+
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
         """Ids that end a response: the tokenizer's end, and what the template puts after one."""
-        user: Message = {"role": "user", "content": "."}
-        ends = [self.tokenizer.eos_token_id, self._end, *self._tail([user])[:1]]
+        ends = [self.tokenizer.eos_token_id, self._end, *self._tail([QUESTION])[:1]]
         if self._has_tool_role:
-            ends += self._tail([_result()], [_call()])[:1]
+            ends += self._tail([any_result()], [any_call()])[:1]
         return tuple(dict.fromkeys(i for i in ends if i is not None and i in self._special))
 
     @cached_property
@@ -107,34 +121,32 @@ class ChatTemplate:
     @cached_property
     def _end(self) -> int | None:
         """The special token that ends a response when nothing follows it."""
-        tail = self._rest([], ())
-        return next((i for i in tail if i in self._special), None)
+        _, rest = self._rest([], ())
+        return next((i for i in rest if i in self._special), None)
 
     @cached_property
     def _has_tool_role(self) -> bool:
         """Whether the template shows a tool's result as such."""
         try:
-            shown = self._rest([_result("7")], [_call()]) != self._rest([_result("8")], [_call()])
+            one, other = (self._rest([any_result(text)], [any_call()]) for text in ("7", "8"))
         except TemplateRefusal:
             return False
-        return shown
+        return one != other
 
     @cached_property
     def shows_tools(self) -> bool:
         """Whether the template tells the model of the tools that it is given."""
-        question: Message = {"role": "user", "content": "."}
         function = {"name": "f", "description": "", "parameters": {"type": "object"}}
         spec = {"type": "function", "function": function}
-        return self.start([question], [spec]) != self.start([question])
+        return self.start([QUESTION], [spec]) != self.start([QUESTION])
 
     @cached_property
     def _reads_objects(self) -> bool:
         """Whether the template wants a call's arguments as an object: a text it writes as JSON."""
-        message: Message = {"role": "assistant", "content": "", "tool_calls": [_call('{"k":7}')]}
-        question: Message = {"role": "user", "content": "."}
+        message: Message = {"role": "assistant", "content": "", "tool_calls": [any_call('{"k":7}')]}
         try:
             with self._lock:
-                text = self.tokenizer.apply_chat_template([question, message], tokenize=False)
+                text = self.tokenizer.apply_chat_template([QUESTION, message], tokenize=False)
         except (TemplateError, TypeError):
             return True
         return '\\"k\\"' in text
@@ -142,17 +154,32 @@ class ChatTemplate:
     def _tail(self, messages: Sequence[Message], calls: Sequence[ToolCall] = ()) -> list[int]:
         """What stands behind any response that `messages` follow, its end of turn first."""
         if any(m["role"] == "tool" for m in messages) and not self._has_tool_role:
-            messages, calls = [_as_user(m) for m in messages], ()
-        rest = self._rest(messages, calls)
-        if self._end in rest:
-            return rest[rest.index(self._end) :]
-        special = next((n for n, i in enumerate(rest) if i in self._special), 0)
-        return rest[special:]
+            messages, calls = [as_user(m) for m in messages], ()
+        key = (messages[0]["role"], *(call["function"]["name"] for call in calls))
+        if head := self._heads.get(key):
+            ids = self._encode([*exchange(PLACEHOLDERS[0], calls), *messages])
+            # The same ids up to an end of turn: no need to render the other placeholder.
+            if tuple(ids[: len(head)]) == head:
+                return ids[len(head) :]
+        return self._learn(key, messages, calls)
 
-    def _rest(self, messages: Sequence[Message], calls: Sequence[ToolCall]) -> list[int]:
-        """What is rendered alike behind two different responses."""
+    def _learn(
+        self, key: tuple[str, ...], messages: Sequence[Message], calls: Sequence[ToolCall]
+    ) -> list[int]:
+        ids, rest = self._rest(messages, calls)
+        first = rest.index(self._end) if self._end in rest else None
+        if first is None:
+            first = next((n for n, i in enumerate(rest) if i in self._special), None)
+        if first is not None and len(self._heads) < _HEADS:
+            self._heads[key] = tuple(ids[: len(ids) - len(rest) + first])
+        return rest[first or 0 :]
+
+    def _rest(
+        self, messages: Sequence[Message], calls: Sequence[ToolCall]
+    ) -> tuple[list[int], list[int]]:
+        """A rendering, and the end of it that is alike behind two different responses."""
         one, other = (
-            self._encode([*_exchange(words, calls), *messages], generate=bool(messages))
+            self._encode([*exchange(words, calls), *messages], generate=bool(messages))
             for words in PLACEHOLDERS
         )
         same = 0
@@ -160,7 +187,7 @@ class ChatTemplate:
             if a != b:
                 break
             same += 1
-        return one[len(one) - same :]
+        return one, one[len(one) - same :]
 
     def _encode(
         self,
@@ -192,7 +219,7 @@ class ChatTemplate:
         if not message.get("tool_calls") or not self._reads_objects:
             return message
         calls = [
-            {**call, "function": {**call["function"], "arguments": _object(call)}}
+            {**call, "function": {**call["function"], "arguments": arguments_object(call)}}
             for call in message["tool_calls"]
         ]
         return {**message, "tool_calls": calls}
@@ -206,44 +233,3 @@ def template_of(tokenizer: Any) -> ChatTemplate:
         ConfigError: it has none.
     """
     return ChatTemplate(tokenizer)
-
-
-def _exchange(words: str, calls: Sequence[ToolCall]) -> list[Message]:
-    response: Message = {"role": "assistant", "content": words}
-    if calls:
-        response["tool_calls"] = [_placeholder(call, words) for call in calls]
-    return [{"role": "user", "content": "."}, response]
-
-
-def _placeholder(call: ToolCall, words: str) -> ToolCall:
-    # Arguments that differ: some templates write calls and leave the content out.
-    arguments = json.dumps({"value": words})
-    function: FunctionCall = {"name": call["function"]["name"], "arguments": arguments}
-    return {"id": call["id"], "type": "function", "function": function}
-
-
-def _object(call: ToolCall) -> Any:
-    try:
-        value = json.loads(call["function"]["arguments"] or "{}")
-    except (ValueError, RecursionError):
-        return {"text": call["function"]["arguments"]}
-    return value if isinstance(value, dict) else {"value": value}
-
-
-def _as_user(message: Message) -> Message:
-    if message["role"] != "tool":
-        return message
-    content = f"<tool_response>\n{message['content']}\n</tool_response>"
-    return {"role": "user", "content": content}
-
-
-def _call(arguments: str = "{}") -> ToolCall:
-    return {
-        "id": "000000000",
-        "type": "function",
-        "function": {"name": "f", "arguments": arguments},
-    }
-
-
-def _result(text: str = ".") -> Message:
-    return {"role": "tool", "content": text, "tool_call_id": "000000000"}
