@@ -58,7 +58,6 @@ def worlds() -> dict[str, WorldEnvironment]:
     return {made.name: made for made in shipped}
 
 
-@cache
 def environment(name: str) -> Environment:
     """The environment of that name.
 

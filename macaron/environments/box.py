@@ -3,6 +3,7 @@
 bubblewrap makes it anew for each command, so that nothing that a command started outlives it.
 """
 
+import os
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from macaron.errors import ConfigError
@@ -21,6 +23,9 @@ SYSTEM = ("bin", "dev", "etc", "lib", "lib32", "lib64", "logs", "proc", "sbin", 
 
 OUTPUT_BYTES = 64_000
 """Of a command's output; what is beyond is dropped."""
+
+SCRATCH_BYTES = 64 << 20
+"""Of /tmp, which is memory."""
 
 _LIMITED = 'ulimit -t "$1" -v "$2" -f "$3" -n 256 -c 0; shift 3; exec "$@"'
 
@@ -46,19 +51,25 @@ class Ran:
     """Standard output and error together."""
 
 
-def available() -> bool:
-    """Whether boxes can be made here."""
-    return shutil.which("bwrap") is not None
+@cache
+def lacking() -> str:
+    """Why no box can be made here; empty where one can."""
+    if shutil.which("bwrap") is None:
+        return "bubblewrap is not installed"
+    ran = _run([*_walls(), "true"], 10.0)
+    return "" if ran.code == 0 else f"bubblewrap makes no box: {ran.output.strip()[:200]}"
 
 
 class Box:
     """Folders of one episode, each bound at its place; they go when the box does."""
 
     def __init__(self, workdir: PurePosixPath, variables: Mapping[str, str]) -> None:
-        if not available():
-            raise ConfigError(
-                "needs a container: bubblewrap is not installed", mend="apt-get install bubblewrap"
-            )
+        """
+        Raises:
+            ConfigError: no box can be made here.
+        """
+        if found := lacking():
+            raise ConfigError(f"needs a container: {found}", mend="apt-get install bubblewrap")
         self.workdir, self._variables = workdir, dict(variables)
         self._folder = tempfile.TemporaryDirectory(prefix="box-")
         self._root = Path(self._folder.name)
@@ -109,17 +120,8 @@ class Box:
 
 def _walls() -> list[str]:
     line = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    line += [
-        "--clearenv",
-        "--proc",
-        "/proc",
-        "--dev",
-        "/dev",
-        "--tmpfs",
-        "/tmp",
-        "--hostname",
-        "box",
-    ]
+    line += ["--clearenv", "--hostname", "box", "--proc", "/proc", "--dev", "/dev"]
+    line += ["--size", str(SCRATCH_BYTES), "--tmpfs", "/tmp"]
     path = ["/usr/local/bin", "/usr/bin", "/bin", "/usr/sbin", "/sbin"]
     for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64"):
         folder = Path("/", name)
@@ -149,6 +151,8 @@ def _run(line: Sequence[str], wall_s: float) -> Ran:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            # bubblewrap is the box's first process, and its own environment can be read there.
+            env={"PATH": os.environ.get("PATH", os.defpath)},
             preexec_fn=die_with_parent,
         )
         try:

@@ -26,26 +26,26 @@ DECOYS = 3
 RULES = {
     "late": (
         "Refund the late ones, ship the others",
-        "Those that are late get a refund, the rest is shipped",
+        "The late ones get a refund, the rest is shipped",
         "Ship what is in time and refund what is late",
-        "Refund each one that is late; ship all others",
+        "Refund what is late; ship all others",
     ),
     "over": (
         "Refund those over {}, ship the others",
-        "Those of more than {} get a refund, the rest is shipped",
+        "Above {} there is a refund, the rest is shipped",
         "Ship what is {} or less and refund what is more",
-        "Refund each one above {}; ship all others",
+        "Refund what is above {}; ship all others",
     ),
 }
 HEADS = (
     "Take the {size} orders from {first} on.",
-    "Look up the {size} orders from number {first} on.",
+    "Look up {size} orders, from {first} on.",
     "Here are {size} orders, the first is {first}.",
 )
 TAILS = (
     "Then say how many you refunded.",
     "Answer with the number of refunds.",
-    "At the end, give the count of refunds.",
+    "At the end, count the refunds.",
 )
 
 Deed = Literal["refund", "ship"]
@@ -70,10 +70,10 @@ class Shop:
         self._right = right_deeds(task.data)
 
     def tools(self) -> Sequence[Tool]:
-        """find_order, refund, ship."""
-        return [tool(self.find_order), tool(self.refund), tool(self.ship)]
+        """find, refund, ship."""
+        return [tool(self.find), tool(self.refund), tool(self.ship)]
 
-    def find_order(self, number: int) -> dict[str, Any]:
+    def find(self, number: int) -> dict[str, Any]:
         """Look up an order: its code, whether it is late, its amount."""
         if number not in self._orders:
             raise ToolFault(f"there is no order {number}")

@@ -33,8 +33,9 @@ def tool(function: Callable[..., Any]) -> Tool:
 @cache
 def _parameters(function: Callable[..., Any], bound: bool) -> dict[str, Any]:
     # Any object does for self: only the signature is read.
-    seen = function.__get__(object()) if bound else function
-    return _plain(TypeAdapter(seen).json_schema())
+    seen: Any = function.__get__(object()) if bound else function
+    schema: dict[str, Any] = _plain(TypeAdapter(seen).json_schema())
+    return schema
 
 
 def _plain(schema: Any) -> Any:

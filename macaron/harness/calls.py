@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from macaron.harness.cut import well_formed
 from macaron.harness.tools import ToolFault, parse_json
 from macaron.messages import ToolCall
 
@@ -113,13 +114,13 @@ def _read(body: str) -> Call:
     if unknown:
         return _unreadable(body, f"the call has more than a name and arguments: {unknown}", name)
     arguments = value.get("arguments", {})
-    if isinstance(arguments, str):
-        return Call(name, arguments)
-    return Call(name, json.dumps(arguments, ensure_ascii=False))
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return Call(well_formed(name), well_formed(text))
 
 
 def _unreadable(body: str, why: str, name: str = "") -> Call:
-    return Call(name, body.strip(), f"this tool call can't be read: {why}. Write {FORM}")
+    error = f"this tool call can't be read: {why}. Write {FORM}"
+    return Call(well_formed(name), body.strip(), error)
 
 
 def to_openai(calls: Sequence[Call], new_id: Callable[[int], str]) -> list[ToolCall]:

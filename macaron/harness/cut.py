@@ -1,4 +1,4 @@
-"""Texts cut to a budget, with a notice of what is missing."""
+"""Texts cut to a budget, with a notice of what is missing; and texts that can be encoded."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,15 @@ def cut(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n[cut: {limit} of {len(text)} characters shown]"
+
+
+def well_formed(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON can spell and UTF-8 can't."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="replace").decode()
+    return text
 
 
 def share(texts: Sequence[str], limit: int) -> list[str]:
@@ -21,4 +30,4 @@ def share(texts: Sequence[str], limit: int) -> list[str]:
     for place, index in enumerate(sorted(range(len(texts)), key=lambda i: len(texts[i]))):
         allowed[index] = min(len(texts[index]), left // (len(texts) - place))
         left -= allowed[index]
-    return [cut(text, size) for text, size in zip(texts, allowed, strict=True)]
+    return [well_formed(cut(text, size)) for text, size in zip(texts, allowed, strict=True)]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from macaron.harness.calls import to_text
 from macaron.messages import FunctionCall, Message, ToolCall
 
 PLACEHOLDERS = ("0", "1")
@@ -35,12 +36,24 @@ def arguments_object(call: ToolCall) -> Any:
     return value if isinstance(value, dict) else {"value": value}
 
 
-def as_user(message: Message) -> Message:
-    """A tool's result as a user's message, for templates that know no tools."""
-    if message["role"] != "tool":
-        return message
-    content = f"<tool_response>\n{message['content']}\n</tool_response>"
-    return {"role": "user", "content": content}
+def without_tools(messages: Sequence[Message]) -> list[Message]:
+    """The messages for templates that know no tools: calls as text, results as a user's message.
+
+    Results of one response share a message, because such templates want roles to alternate.
+    """
+    changed: list[Message] = []
+    for before, message in zip([None, *messages], messages, strict=False):
+        if message["role"] == "assistant" and message.get("tool_calls"):
+            text = to_text(message["content"], message["tool_calls"])
+            changed.append({"role": "assistant", "content": text})
+        elif message["role"] != "tool":
+            changed.append(message)
+        else:
+            shown = f"<tool_response>\n{message['content']}\n</tool_response>"
+            if before is not None and before["role"] == "tool":
+                shown = f"{changed.pop()['content']}\n{shown}"
+            changed.append({"role": "user", "content": shown})
+    return changed
 
 
 def any_call(arguments: str = "{}") -> ToolCall:

@@ -7,18 +7,22 @@ there.
 import json
 import keyword
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from macaron.harness.calls import Call, Parsed
 from macaron.harness.cut import share
-from macaron.harness.space import Cell, Functions, Space
+from macaron.harness.namespace import Cell
+from macaron.harness.space import Space
 from macaron.harness.surface import Introduction
 from macaron.harness.tools import Tool, ToolBox
 from macaron.harness.use import TurnTools
 
 CELL = "python"
 """The name that a cell has among a response's calls."""
+NOTHING = "(nothing was printed)"
+NOT_RUN = "(not run: the cell before it failed)"
+LOST = "(the namespace of earlier turns was lost; this one began empty)"
 # A block that is not closed ends with the response: a stop text may have cut its fence.
 _BLOCK = re.compile(r"^```(?:python|py)[ \t]*\n(.*?)(?:^```[ \t]*$|\Z)", re.M | re.S)
 _TYPES = {
@@ -60,43 +64,49 @@ class Repl:
 
     def act(self, parsed: Parsed, tools: TurnTools) -> list[str]:
         """What each cell printed; after one that failed, the others are not run."""
-        results: list[str] = []
-        failed = False
+        functions = {identifier(tool.name): Function(tool, tools) for tool in tools.box}
+        ran: list[tuple[Cell, list[str]]] = []
         for call in parsed.calls:
-            if failed:
-                results.append("not run: the cell before it failed")
-                continue
-            cell, notes = self._run(json.loads(call.arguments)["code"], tools)
-            failed = cell.outcome != "ok"
-            results.append(_shown(cell, notes))
-        return share(results, self._limit)
+            cell = self._space.run(json.loads(call.arguments)["code"], functions, self._limit)
+            ran.append((cell, [note for f in functions.values() for note in f.take_notes()]))
+            if cell.outcome != "ok":
+                break
+        left = len(parsed.calls) - len(ran)
+        return self._shown(ran) + [NOT_RUN] * left
 
-    def _run(self, code: str, tools: TurnTools) -> tuple[Cell, list[str]]:
-        notes: list[str] = []
-        cell = self._space.run(code, _functions(tools, notes))
-        if tools.broken is not None:
-            # The cell's code may have caught it, but the bug is ours.
-            raise tools.broken
-        return cell, notes
-
-
-def _functions(tools: TurnTools, notes: list[str]) -> Functions:
-    def function(name: str) -> Any:
-        def call(arguments: dict[str, Any]) -> Any:
-            used = tools.use(name, arguments)
-            notes.extend(used.notes)
-            return used.value
-
-        return call
-
-    return {identifier(tool.name): function(tool.name) for tool in tools.box}
+    def _shown(self, ran: Sequence[tuple[Cell, list[str]]]) -> list[str]:
+        """The cells' printed texts and errors within the budget, then notices and notes."""
+        printed = [cell.printed[: self._limit].rstrip("\n") for cell, _ in ran]
+        shares = share([*printed, *(cell.error for cell, _ in ran)], self._limit)
+        results = []
+        for n, (cell, notes) in enumerate(ran):
+            rest = cell.printed[self._limit :].strip() if cell.cut else ""
+            parts = [shares[n], rest, shares[len(ran) + n], *notes]
+            results.append("\n".join(part for part in parts if part) or NOTHING)
+        if self._space.lost and results:
+            self._space.lost = False
+            results[0] = f"{LOST}\n{results[0]}"
+        return results
 
 
-def _shown(cell: Cell, notes: list[str]) -> str:
-    printed = cell.printed.rstrip("\n")
-    more = "[cut: more was printed]" if cell.cut else ""
-    parts = [part for part in (printed, more, cell.error, *notes) if part]
-    return "\n".join(parts) or "(nothing was printed)"
+class Function:
+    """A tool as a function of the namespace."""
+
+    def __init__(self, tool: Tool, tools: TurnTools) -> None:
+        self.parameters = tool.parameters
+        """JSON Schema; the namespace takes the order of values by position from it."""
+        self._name, self._tools = tool.name, tools
+        self._notes: list[str] = []
+
+    def __call__(self, arguments: dict[str, Any]) -> Any:
+        used = self._tools.use(self._name, arguments)
+        self._notes.extend(used.notes)
+        return used.value
+
+    def take_notes(self) -> list[str]:
+        """The hooks' notes since they were last taken."""
+        taken, self._notes = self._notes, []
+        return taken
 
 
 def signature(tool: Tool) -> str:

@@ -13,10 +13,10 @@ from macaron.harness.allowlist import Sources
 from macaron.harness.calls import Parsed, to_openai, without_thought
 from macaron.harness.hooks import Hooks
 from macaron.harness.ids import call_id
-from macaron.harness.space import Namespace, Space
+from macaron.harness.namespace import Namespace
+from macaron.harness.space import SandboxFailedError, Space
 from macaron.harness.stopping import end_of_response, stop_ids
 from macaron.harness.stops import FAILED, Stop
-from macaron.harness.surface import SandboxFailedError
 from macaron.harness.template import template_of
 from macaron.harness.turn import OpenTurn, Request, Turn, last_user, with_user_text
 from macaron.harness.use import ToolBrokeError, TurnTools
@@ -39,7 +39,7 @@ class Session:
         *,
         seed: int = 0,
         temperature: float | None = None,
-        namespaces: Callable[[], Namespace] | None = None,
+        namespaces: Callable[[int], Namespace] | None = None,
         window: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -51,7 +51,8 @@ class Session:
             seed: of all that is sampled.
             temperature: in place of the HCP's, for training; then every token can be drawn, since
                 the learner's log-probabilities are of the whole distribution.
-            namespaces: opens a namespace for the REPL surface; called when code first runs.
+            namespaces: opens a namespace from a seed, such as a pool's `acquire`; called when code
+                first runs. Without it, one is begun then, with the HCP's limits.
             window: longest prompt and response together, tokens; else the tokenizer's.
             clock: seconds.
 
@@ -65,7 +66,9 @@ class Session:
         """Delivered turns."""
         self._template = template_of(tokenizer)
         self._window = window or self._template.window
-        self._sources, self._space, self._clock = sources or {}, Space(namespaces), clock
+        acquire = namespaces or (lambda seed: Namespace(hcp.workspace, seed=seed))
+        self._space = Space(lambda: acquire(derive(seed, "namespace")))
+        self._sources, self._clock = sources or {}, clock
         self._views: dict[str, View] = {}
         self._open: OpenTurn | None = None
         self._finished: Turn | None = None

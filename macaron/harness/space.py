@@ -1,83 +1,54 @@
-"""A session's Python namespace: taken when first used, and the turn's transaction around it."""
+"""A session's namespace: opened when it is first used, with a turn as its transaction."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from macaron.harness.surface import SandboxFailedError
+from macaron.harness.namespace import Cell, Namespace
+from macaron.harness.sandbox.jobs import SandboxError
+from macaron.harness.tools import Tool, ToolFault
 
-Functions = Mapping[str, Callable[[dict[str, Any]], Any]]
-
-
-class Cell(Protocol):
-    """What came of running code."""
-
-    @property
-    def outcome(self) -> str:
-        """`ok`, or why it ended; `invalid` where the sandbox itself failed."""
-        ...
-
-    @property
-    def printed(self) -> str:
-        """What it printed."""
-        ...
-
-    @property
-    def error(self) -> str:
-        """The exception or limit it ended with."""
-        ...
-
-    @property
-    def cut(self) -> bool:
-        """Whether it printed more than was kept."""
-        ...
+SHELL = "shell"
+_SHELL_PARAMETERS = {
+    "type": "object",
+    "properties": {"command": {"type": "string"}},
+    "required": ["command"],
+}
 
 
-class Namespace(Protocol):
-    """A namespace that persists over cells."""
-
-    def run(self, code: str, tools: Functions) -> Cell:
-        """Runs a cell, with the tools as functions in it."""
-        ...
-
-    def snapshot(self) -> None:
-        """Remembers the state."""
-        ...
-
-    def restore(self) -> None:
-        """Goes back to the state that was remembered."""
-        ...
-
-    def commit(self) -> None:
-        """Forgets the state that was remembered, and keeps the present one."""
-        ...
-
-    def close(self) -> None:
-        """Ends it."""
-        ...
+class SandboxFailedError(Exception):
+    """The sandbox itself failed, through no fault of the code that ran in it. It ends the turn."""
 
 
 class Space:
-    """At most one namespace, opened when the session first runs code."""
+    """At most one namespace."""
 
-    def __init__(self, acquire: Callable[[], Namespace] | None) -> None:
+    def __init__(self, acquire: Callable[[], Namespace]) -> None:
+        """
+        Args:
+            acquire: opens a namespace that nobody used.
+        """
         self._acquire = acquire
         self._namespace: Namespace | None = None
         self._touched = False
+        self.lost = False
+        """Whether the namespace of earlier turns was lost, and nobody was told yet."""
 
-    def run(self, code: str, tools: Functions) -> Cell:
+    def run(self, code: str, tools: Mapping[str, Any], chars: int) -> Cell:
         """Runs a cell of the present turn.
 
+        Args:
+            code: Python.
+            tools: functions in it.
+            chars: of printed text to keep.
+
         Raises:
-            SandboxFailedError: there is no namespace, or it failed.
+            SandboxFailedError: the sandbox failed.
         """
-        namespace = self._opened()
-        if not self._touched:
-            namespace.snapshot()
-            self._touched = True
-        cell = namespace.run(code, tools)
-        if cell.outcome == "invalid":
-            raise SandboxFailedError(cell.error)
-        return cell
+        return self._use(lambda namespace: namespace.run(code, tools, chars=chars))
+
+    def shell(self, command: str, chars: int) -> Cell:
+        """Runs a shell command on the namespace's files, otherwise as `run`."""
+        return self._use(lambda namespace: namespace.shell(command, chars=chars))
 
     def commit(self) -> None:
         """Keeps what the turn did."""
@@ -86,9 +57,12 @@ class Space:
         self._touched = False
 
     def restore(self) -> None:
-        """Undoes what the turn did."""
+        """Undoes what the turn did. A namespace that was lost begins anew, empty."""
         if self._touched and self._namespace is not None:
-            self._namespace.restore()
+            try:
+                self._namespace.restore()
+            except SandboxError:
+                self.lost = True
         self._touched = False
 
     def close(self) -> None:
@@ -97,9 +71,36 @@ class Space:
             self._namespace.close()
         self._namespace, self._touched = None, False
 
+    def _use(self, do: Callable[[Namespace], Cell]) -> Cell:
+        try:
+            cell = do(self._opened())
+        except SandboxError as error:
+            raise SandboxFailedError(str(error)) from error
+        if cell.outcome == "invalid":
+            raise SandboxFailedError(cell.error)
+        return cell
+
     def _opened(self) -> Namespace:
         if self._namespace is None:
-            if self._acquire is None:
-                raise SandboxFailedError("the session was given no namespace to run code in")
             self._namespace = self._acquire()
+        if not self._touched:
+            self._namespace.snapshot()
+            self._touched = True
         return self._namespace
+
+
+def shell_tool(space: Space, chars: int) -> Tool:
+    """`shell`: a command on the files of the session's namespace.
+
+    Args:
+        space: the session's.
+        chars: of printed text to keep.
+    """
+
+    def run(arguments: dict[str, Any]) -> str:
+        cell = space.shell(arguments["command"], chars)
+        if cell.outcome != "ok":
+            raise ToolFault("\n".join(part for part in (cell.printed, cell.error) if part))
+        return cell.printed
+
+    return Tool(SHELL, "Runs a shell command.", _SHELL_PARAMETERS, run)

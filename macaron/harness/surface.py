@@ -23,10 +23,6 @@ class Introduction:
     """In OpenAI's form, for the chat template to show."""
 
 
-class SandboxFailedError(Exception):
-    """The sandbox itself failed, through no fault of the code that ran in it. It ends the turn."""
-
-
 class Surface(Protocol):
     """How a specialist acts."""
 

@@ -14,14 +14,15 @@ from typing import Any
 from jinja2.exceptions import TemplateError
 
 from macaron.errors import ConfigError, MacaronError
+from macaron.harness.cut import well_formed
 from macaron.harness.placeholder import (
     PLACEHOLDERS,
     QUESTION,
     any_call,
     any_result,
     arguments_object,
-    as_user,
     exchange,
+    without_tools,
 )
 from macaron.messages import Message, ToolCall
 
@@ -62,6 +63,8 @@ class ChatTemplate:
             messages: the system prompt first, where there is one.
             tools: in OpenAI's form; the template says where they stand.
         """
+        if self._lacks_tools(messages):
+            messages = without_tools(messages)
         return self._encode(messages, tools=[dict(tool) for tool in tools] or None)
 
     def follow(
@@ -134,6 +137,15 @@ class ChatTemplate:
         return one != other
 
     @cached_property
+    def _takes_calls(self) -> bool:
+        """Whether a response may make several calls."""
+        try:
+            self._encode([*exchange(PLACEHOLDERS[0], [any_call(), any_call()]), any_result()])
+        except TemplateRefusal:
+            return False
+        return True
+
+    @cached_property
     def shows_tools(self) -> bool:
         """Whether the template tells the model of the tools that it is given."""
         function = {"name": "f", "description": "", "parameters": {"type": "object"}}
@@ -151,10 +163,15 @@ class ChatTemplate:
             return True
         return '\\"k\\"' in text
 
+    def _lacks_tools(self, messages: Sequence[Message]) -> bool:
+        return any(m["role"] == "tool" for m in messages) and not self._has_tool_role
+
     def _tail(self, messages: Sequence[Message], calls: Sequence[ToolCall] = ()) -> list[int]:
         """What stands behind any response that `messages` follow, its end of turn first."""
-        if any(m["role"] == "tool" for m in messages) and not self._has_tool_role:
-            messages, calls = [as_user(m) for m in messages], ()
+        if self._lacks_tools(messages):
+            messages, calls = without_tools(messages), ()
+        if len(calls) > 1 and not self._takes_calls:
+            calls = calls[:1]
         key = (messages[0]["role"], *(call["function"]["name"] for call in calls))
         if head := self._heads.get(key):
             ids = self._encode([*exchange(PLACEHOLDERS[0], calls), *messages])
@@ -216,13 +233,13 @@ class ChatTemplate:
         return list(encoded)
 
     def _fit(self, message: Message) -> Mapping[str, Any]:
-        if not message.get("tool_calls") or not self._reads_objects:
-            return message
-        calls = [
-            {**call, "function": {**call["function"], "arguments": arguments_object(call)}}
-            for call in message["tool_calls"]
-        ]
-        return {**message, "tool_calls": calls}
+        fitted: dict[str, Any] = {**message, "content": well_formed(message["content"])}
+        if message.get("tool_calls") and self._reads_objects:
+            fitted["tool_calls"] = [
+                {**call, "function": {**call["function"], "arguments": arguments_object(call)}}
+                for call in message["tool_calls"]
+            ]
+        return fitted
 
 
 @lru_cache(maxsize=8)

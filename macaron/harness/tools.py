@@ -5,6 +5,7 @@ raises. Arguments are checked against the tool's schema before the tool sees the
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -147,16 +148,23 @@ def parse_json(text: str) -> Any:
     """The JSON value in a text that a model wrote.
 
     Raises:
-        ToolFault: the text is no JSON, or holds what JSON has no word for (NaN).
+        ToolFault: the text is no JSON, or holds a number that is none (NaN, 1e999).
     """
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise ToolFault(f"not JSON: {error}", "malformed") from error
 
 
 def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is too large")
+    return number
 
 
 def as_text(value: Any) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from macaron.harness.hooks import Hooks
+from macaron.harness.space import SandboxFailedError
 from macaron.harness.tools import (
     FaultKind,
     ToolBox,
@@ -44,8 +45,6 @@ class TurnTools:
         """Calls that came to nothing, by why."""
         self.calls = 0
         """Calls that were made, whatever came of them."""
-        self.broken: ToolBrokeError | None = None
-        """What a tool broke with: code that called it may have caught that."""
 
     def answer(self, name: str, arguments_json: str) -> str:
         """What the model reads of a call; never raises for what the model wrote.
@@ -72,10 +71,11 @@ class TurnTools:
         except ToolFault as fault:
             self.faults[fault.kind] += 1
             raise
+        except SandboxFailedError:
+            raise
         except Exception as error:
             log.exception("the tool %s broke", name)
-            self.broken = ToolBrokeError(f"{name}: {type(error).__name__}: {error}")
-            raise self.broken from error
+            raise ToolBrokeError(f"{name}: {type(error).__name__}: {error}") from error
 
     def unreadable(self, why: str) -> str:
         """Counts a call that can't be read; what the model reads of it."""

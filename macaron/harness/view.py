@@ -8,7 +8,7 @@ from macaron.harness.functions import Functions
 from macaron.harness.prompts import first_messages
 from macaron.harness.repl import Repl
 from macaron.harness.skills import Skills
-from macaron.harness.space import Space
+from macaron.harness.space import Space, shell_tool
 from macaron.harness.surface import Introduction, Surface
 from macaron.harness.template import ChatTemplate
 from macaron.harness.tools import ToolBox
@@ -51,7 +51,8 @@ def open_view(
     """
     config = hcp.specialists[specialist]
     skills = Skills({name: hcp.skills[name] for name in config.skills})
-    given = {**sources, "builtin": [*sources.get("builtin", ()), skills.tool()]}
+    builtins = [*sources.get("builtin", ()), skills.tool(), shell_tool(space, config.result_chars)]
+    given = {**sources, "builtin": builtins}
     box = tool_box(hcp, specialist, given)
     surface: Surface
     if config.surface == "repl":
