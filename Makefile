@@ -6,7 +6,7 @@ BIN := .venv/bin
 # Files of tests that start services take turns in two processes.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: help improve ui test fast lint format env lock clean
+.PHONY: help improve ui test fast lint format env verifiers lock clean
 
 help:
 	@echo "make improve  make the environment and run one improvement cycle"
@@ -16,6 +16,7 @@ help:
 	@echo "make lint     style, types and the direction of imports"
 	@echo "make format   rewrite the code in the project's style"
 	@echo "make env      only the environment, .venv"
+	@echo "make verifiers  the environment for tasksets of the verifiers package, .venv-verifiers"
 	@echo "make lock     resolve the dependencies again into requirements.lock"
 	@echo "make clean    remove caches and builds; .venv, .macaron and data stay"
 
@@ -44,6 +45,10 @@ format: env
 
 env:
 	@scripts/bootstrap.sh
+
+verifiers: env
+	@$(BIN)/python -m venv .venv-verifiers
+	@.venv-verifiers/bin/python -m pip install --quiet --disable-pip-version-check "verifiers==0.4.*"
 
 lock: env
 	@scripts/lock.sh $(ARGS)

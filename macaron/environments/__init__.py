@@ -1,25 +1,36 @@
 """Environments by name, and verification of mixed tasks; importing this loads nothing heavy.
 
 Besides the shipped ones, any installed package can bring its own by an entry point in the group
-`macaron.environments` (see docs/environments.md); no two have one name.
+`macaron.environments` (see docs/environments.md); no two have one name. A name such as
+`verifiers:glossary` or `harbor:tasks/mine` loads what was made for that package or format.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 
 from macaron.environments.agent import Agent
-from macaron.environments.base import Environment, Score, Task
+from macaron.environments.base import Environment, Score, Task, WorldEnvironment
 from macaron.environments.chat import Chat
 from macaron.environments.coding import Coding
 from macaron.environments.genui import GenUI
+from macaron.environments.harbor import load_harbor
+from macaron.environments.offers import Offers
+from macaron.environments.orders import Orders
 from macaron.environments.routing import Routing
+from macaron.environments.verifiers_loader import load_verifiers
 from macaron.errors import ConfigError
+
+LOADERS: Mapping[str, Callable[[str], Environment]] = {
+    "verifiers": load_verifiers,
+    "harbor": load_harbor,
+}
+"""What stands before the colon of a name -> what loads the rest of it."""
 
 
 @cache
 def environments() -> dict[str, Environment]:
-    """Name -> environment: those shipped, then those of installed packages.
+    """Name -> environment: those that fill the problem bank, shipped and of installed packages.
 
     Raises:
         ConfigError: an installed environment cannot be loaded, or takes a name that is taken.
@@ -40,16 +51,29 @@ def environments() -> dict[str, Environment]:
     return found
 
 
+@cache
+def worlds() -> dict[str, WorldEnvironment]:
+    """Name -> shipped environment with tools; the problem bank takes none of them by itself."""
+    shipped: tuple[WorldEnvironment, ...] = (Orders(), Offers())
+    return {made.name: made for made in shipped}
+
+
 def environment(name: str) -> Environment:
     """The environment of that name.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is none, or what it names cannot be loaded.
     """
-    known = environments()
-    if name not in known:
-        raise ConfigError(f"no environment {name!r}", mend=f"there are {', '.join(known)}")
-    return known[name]
+    known = {**worlds(), **environments()}
+    if name in known:
+        return known[name]
+    kind, colon, rest = name.partition(":")
+    if colon and kind in LOADERS:
+        return LOADERS[kind](rest)
+    loaders = ", ".join(f"{kind}:..." for kind in LOADERS)
+    raise ConfigError(
+        f"no environment {name!r}", mend=f"there are {', '.join(known)}, and {loaders}"
+    )
 
 
 def verify(tasks: Sequence[Task], answers: Sequence[str]) -> list[Score]:

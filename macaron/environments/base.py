@@ -1,4 +1,5 @@
-"""What an environment is: it makes tasks, and it scores answers to them.
+"""What an environment is: it makes tasks, and it scores answers to them; one with tools also makes
+the world that they act on.
 
 A task carries all that its verifier needs, so that it can be stored, sent to another process
 and scored again years later. A score that could not be computed is invalid, never 0.
@@ -12,6 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
 from macaron.files import digest_value
+from macaron.harness.tools import Tool
 from macaron.messages import Message
 
 Split = Literal["train", "sealed"]
@@ -30,7 +32,8 @@ class Task:
     messages: tuple[Message, ...]
     """The conversation up to the answer; without the HCP's system prompt."""
     reference: str
-    """An answer that the verifier accepts."""
+    """An answer that the verifier accepts; where there is a world, once the right deeds are done;
+    empty where none is known."""
     data: Mapping[str, Any]
     """What the verifier needs, as JSON values."""
     parents: tuple[str, ...] = ()
@@ -90,4 +93,24 @@ class Environment(Protocol):
 
     def verify(self, tasks: Sequence[Task], answers: Sequence[str]) -> list[Score]:
         """One score per (task, answer); a batch, so that a sandbox can be shared."""
+        ...
+
+
+class World(Protocol):
+    """One episode's state, kept on the host: a model reaches it through the tools only."""
+
+    def tools(self) -> Sequence[Tool]:
+        """The tools that act on this state."""
+        ...
+
+    def score(self, answer: str) -> Score:
+        """What the state that the tools left, and the final answer, are worth."""
+        ...
+
+
+class WorldEnvironment(Environment, Protocol):
+    """A family of tasks that are solved through tools."""
+
+    def world(self, task: Task) -> World:
+        """A fresh world for one attempt at the task; the same task gives the same world."""
         ...

@@ -46,7 +46,8 @@ class Session:
             hcp: the harness.
             sources: what the environment, MCP servers, the pool and the builtins provide.
             seed: of all that is sampled.
-            temperature: in place of the HCP's, for training.
+            temperature: in place of the HCP's, for training; then every token can be drawn, since
+                the learner's log-probabilities are of the whole distribution.
             namespaces: opens a namespace from a seed, such as a pool's `acquire`; called when code
                 first runs. Without it, one is begun then, with the HCP's limits.
             window: longest prompt and response together, tokens; else the tokenizer's.
@@ -190,7 +191,7 @@ class Session:
             temperature=config.temperature if self.temperature is None else self.temperature,
             seed=derive(self.seed, turn.number, turn.rounds),
             stop_ids=stop_ids(turn.view.template, config.stop),
-            top_p=config.top_p,
+            top_p=config.top_p if self.temperature is None else 1.0,
         )
         return Request(tuple(prompt), turn.specialist, params)
 

@@ -1,0 +1,68 @@
+"""Episodes: tasks played by a pair's own runtime, and what their ends are worth.
+
+Rollouts, judgements and training all play here; nobody renders a prompt or calls a tool otherwise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from macaron.environments import environment, verify
+from macaron.environments.base import Score, Task, World
+from macaron.harness.turn import Turn
+from macaron.mol.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One attempt at a task."""
+
+    turn: Turn
+    score: Score
+
+
+def play(
+    runtime: Runtime, tasks: Sequence[Task], seeds: Sequence[int], temperature: float | None = None
+) -> list[Episode]:
+    """One attempt at each task, each in a session and a world of its own.
+
+    Args:
+        runtime: the pair at work.
+        tasks: any mixture; the same task may be there many times.
+        seeds: of the sessions; an attempt depends on its own seed and on no other attempt.
+        temperature: in place of the HCP's.
+    """
+    worlds = [world_of(task) for task in tasks]
+    sessions = [
+        # Attempts share this process's time, so that the clock says nothing of any one of them.
+        runtime.session(seed, world.tools() if world else (), temperature, clock=lambda: 0.0)
+        for seed, world in zip(seeds, worlds, strict=True)
+    ]
+    try:
+        starts = zip(sessions, tasks, strict=True)
+        turns = runtime.turns([(s, task.messages, task.specialist) for s, task in starts])
+    finally:
+        for session in sessions:
+            session.close()
+    scores = _scores(tasks, turns, worlds)
+    return [Episode(turn, score) for turn, score in zip(turns, scores, strict=True)]
+
+
+def world_of(task: Task) -> World | None:
+    """A fresh world for the task; None where its environment only reads the answer."""
+    make = getattr(environment(task.environment), "world", None)
+    return make(task) if make else None
+
+
+def _scores(
+    tasks: Sequence[Task], turns: Sequence[Turn], worlds: Sequence[World | None]
+) -> list[Score]:
+    plain = [i for i, world in enumerate(worlds) if world is None]
+    read = verify([tasks[i] for i in plain], [turns[i].answer for i in plain])
+    scores = dict(zip(plain, read, strict=True))
+    for i, world in enumerate(worlds):
+        if world is not None:
+            scores[i] = world.score(turns[i].answer)
+        if turns[i].stop_reason in ("sandbox", "tool"):
+            # A fault of ours is no fault of the policy's.
+            scores[i] = Score(None, error=turns[i].error)
+    return [scores[i] for i in range(len(tasks))]

@@ -1,0 +1,105 @@
+"""A pair at work: sessions under its HCP, turns from its adapters; in rollouts as in serving.
+
+Everything that an answer depends on is here and in the pair: who opens a session with the same seed
+and gives it the same messages gets the same tokens, alone or beside a thousand others.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from macaron.engines.base import Engine
+from macaron.errors import DigestError
+from macaron.harness.allowlist import Sources
+from macaron.harness.driver import Start, run_turns
+from macaron.harness.session import Session
+from macaron.harness.space import Namespace
+from macaron.harness.tools import Tool
+from macaron.harness.turn import Turn
+from macaron.hcp.document import HCP, load_hcp
+from macaron.messages import Message
+from macaron.mol.router import route
+from macaron.pair import HCP_FILE, Pair
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A harness and adapters on an engine that has their base."""
+
+    hcp: HCP
+    engine: Engine
+    tokenizer: Any
+    """The base's."""
+    adapters: Mapping[str, str]
+    """Specialist -> adapter revision."""
+    namespaces: Callable[[], Namespace] | None = None
+    """Opens a sandboxed namespace, for specialists with the REPL surface."""
+    sources: Sources = field(default_factory=dict)
+    """What every session of the pair is provided: MCP servers' tools, the pool's."""
+
+    def session(
+        self,
+        seed: int,
+        tools: Sequence[Tool] = (),
+        temperature: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> Session:
+        """A new conversation.
+
+        Args:
+            seed: of all that is sampled in it.
+            tools: what its environment provides.
+            temperature: in place of the HCP's, for training.
+            clock: seconds, for the limit on a turn's time.
+        """
+        return Session(
+            self.tokenizer,
+            self.hcp,
+            {**self.sources, "environment": tuple(tools)},
+            seed=seed,
+            temperature=temperature,
+            namespaces=self.namespaces,
+            clock=clock,
+        )
+
+    def turns(self, starts: Sequence[Start]) -> list[Turn]:
+        """A turn of each session, batched; neither delivered nor undone."""
+        return run_turns(self.engine, self.adapters, starts)
+
+    def route(self, conversations: Sequence[Sequence[Message]]) -> list[str]:
+        """The specialist for each conversation's last turn."""
+        return route(self.engine, self.tokenizer, self.hcp, conversations, self.adapters["L0"])
+
+
+def runtime_of(
+    pair: Pair,
+    folder: Path,
+    engine: Engine,
+    tokenizer: Any,
+    *,
+    namespaces: Callable[[], Namespace] | None = None,
+    sources: Sources | None = None,
+) -> Runtime:
+    """The runtime of a pair, rebuilt from its own HCP.
+
+    Args:
+        pair: as loaded from the folder.
+        folder: of the pair.
+        engine: has the pair's base and adapters.
+        tokenizer: the base's.
+        namespaces: opens a sandboxed namespace.
+        sources: what every session is provided.
+
+    Raises:
+        DigestError: the HCP is not the pair's.
+    """
+    hcp = load_hcp(folder / HCP_FILE)
+    if hcp.digest != pair.hcp:
+        raise DigestError(
+            f"digest is {hcp.digest[:12]}, the pair's is {pair.hcp[:12]}",
+            where=str(folder / HCP_FILE),
+            mend="restore it with `dvc pull`",
+        )
+    return Runtime(hcp, engine, tokenizer, pair.adapters, namespaces, sources or {})
