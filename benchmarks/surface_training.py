@@ -20,9 +20,9 @@ from macaron.harness.turn import Turn
 class Recipe:
     """How an adapter is trained."""
 
-    steps: int = 200
-    batch: int = 8
-    lr: float = 6e-3
+    steps: int = 250
+    batch: int = 4
+    lr: float = 8e-3
     warmup: int = 10
     rank: int = 16
     alpha: int = 32
@@ -86,16 +86,17 @@ def train(base: Path, turns: Sequence[Turn], recipe: Recipe, out: Path) -> float
         for group in optimizer.param_groups:
             group["lr"] = recipe.lr * _share(step, recipe)
         loss = _loss(model, chosen)
-        if not math.isfinite(float(loss)):
-            raise TrainingError(f"the loss is {float(loss)}", where=f"step {step + 1}")
+        losses.append(float(loss.detach()))
+        if not math.isfinite(losses[-1]):
+            raise TrainingError(f"the loss is {losses[-1]}", where=f"step {step + 1}")
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trained, recipe.clip)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(float(loss))
         if step % 20 == 0:
             spent = time.monotonic() - began
-            print(f"  step {step + 1}/{recipe.steps}  loss {losses[-1]:.4f}  {spent:.0f} s", flush=True)
+            done = f"step {step + 1}/{recipe.steps}"
+            print(f"  {done}  loss {losses[-1]:.4f}  {spent:.0f} s", flush=True)
     model.save_pretrained(str(out))
     tail = losses[-max(1, len(losses) // 10) :]
     return sum(tail) / len(tail)

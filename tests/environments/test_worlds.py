@@ -203,7 +203,7 @@ def sessions() -> Iterator[Callable[[HCP, Any, Any], Session]]:
                 tokenizer,
                 hcp,
                 {"environment": world.tools()},
-                namespaces=Namespace,
+                namespaces=lambda seed: Namespace(hcp.workspace, seed=seed),
                 window=8192,
             )
         )
