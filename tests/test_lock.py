@@ -23,6 +23,7 @@ NOT_IMPORTED = {
     "deepspeed": "launched",
     "ninja": "DeepSpeed compiles with it",
     "import-linter": "make lint and tests/test_layering.py",
+    "mcp-server-time": "tests/harness/test_mcp.py starts it",
     "mypy": "make lint",
     "pre-commit": ".pre-commit-config.yaml",
     "pytest-xdist": "make test",

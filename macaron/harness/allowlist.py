@@ -9,7 +9,7 @@ from typing import Any
 
 from macaron.errors import ConfigError
 from macaron.harness.skills import LOAD_SKILL
-from macaron.harness.tools import Tool, ToolBox
+from macaron.harness.tools import Tool, ToolBox, ToolFault
 from macaron.hcp.document import HCP
 
 Sources = Mapping[str, Sequence[Tool]]
@@ -27,6 +27,19 @@ def tool_box(hcp: HCP, specialist: str, sources: Sources) -> ToolBox:
     names = hcp.specialists[specialist].tools
     made = (_tool(hcp, name, sources, f"specialists.{specialist}.tools") for name in names)
     return ToolBox([tool for tool in made if tool is not None])
+
+
+def declared(hcp: HCP) -> Sources:
+    """Sources that provide whatever the HCP lists, for looking at and not for calling."""
+    sources: dict[str, list[Tool]] = {}
+    for name, tool in hcp.tools.items():
+        one = Tool(name, tool.description, tool.parameters, _only_declared)
+        sources.setdefault(tool.source, []).append(one)
+    return sources
+
+
+def _only_declared(arguments: Mapping[str, Any]) -> Any:
+    raise ToolFault("the tool is not connected", "dead")
 
 
 def _tool(hcp: HCP, name: str, sources: Sources, where: str) -> Tool | None:

@@ -45,6 +45,12 @@ class NamespaceServer:
         with self._lock:
             return self._running().level
 
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        with self._lock:
+            return self._running().pid
+
     def open(self, limits: Mapping[str, Any]) -> socket.socket:
         """Begins a session; the socket to its keeper, which has yet to say that it is ready.
 
@@ -93,6 +99,7 @@ class _Process:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = self._start(theirs.fileno(), without)
+        self.pid = self._process.pid
         try:
             self.level = self._level()
         except SandboxError:

@@ -6,7 +6,10 @@ Every conversation is rendered here and nowhere else.
 from collections.abc import Sequence
 from typing import Any
 
+from macaron.harness.allowlist import declared
+from macaron.harness.hooks import Hooks
 from macaron.harness.template import template_of
+from macaron.harness.view import first_messages, open_view
 from macaron.hcp.document import HCP
 from macaron.messages import Message
 
@@ -14,7 +17,10 @@ from macaron.messages import Message
 def answer_prompt(
     tokenizer: Any, hcp: HCP, specialist: str, messages: Sequence[Message]
 ) -> list[int]:
-    """Prompt of a specialist's answer, its system prompt first.
+    """Prompt of a specialist's answer: what a session asks for first.
+
+    Tools, skills and hooks of the HCP are in it as they would be there; a hook's refusal is not,
+    because the answer is wanted.
 
     Args:
         tokenizer: a transformers tokenizer with a chat template.
@@ -22,7 +28,9 @@ def answer_prompt(
         specialist: key of `hcp.specialists`.
         messages: the conversation, ending with the turn to answer.
     """
-    return _render(tokenizer, hcp.specialists[specialist].system, messages)
+    view = open_view(hcp, specialist, template_of(tokenizer), declared(hcp))
+    view.extend(view.hear(messages, Hooks(hcp.hooks, specialist)).messages)
+    return view.transcript.ids
 
 
 def route_prompt(tokenizer: Any, hcp: HCP, messages: Sequence[Message]) -> list[int]:
@@ -49,11 +57,6 @@ def answer_ids(tokenizer: Any, text: str) -> list[int]:
 def answer_text(tokenizer: Any, token_ids: Sequence[int]) -> str:
     """The answer's text, without special tokens."""
     return str(tokenizer.decode(list(token_ids), skip_special_tokens=True))
-
-
-def first_messages(system: str, messages: Sequence[Message]) -> list[Message]:
-    """The conversation with the system prompt, where there is one, before it."""
-    return [{"role": "system", "content": system}, *messages] if system else [*messages]
 
 
 def _render(tokenizer: Any, system: str, messages: Sequence[Message]) -> list[int]:

@@ -18,14 +18,11 @@ from macaron.harness.space import SandboxFailedError, Space
 from macaron.harness.stopping import end_of_response, stop_ids
 from macaron.harness.stops import FAILED, Stop
 from macaron.harness.template import template_of
-from macaron.harness.turn import OpenTurn, Request, Turn, last_user, with_user_text
+from macaron.harness.turn import OpenTurn, Request, Turn
 from macaron.harness.use import ToolBrokeError, TurnTools
 from macaron.harness.view import View, open_view
 from macaron.hcp.document import HCP
 from macaron.messages import Message
-
-REFUSED = "(a message that was refused)"
-"""What specialists see in later turns of a user's text that a hook refused."""
 
 
 class Session:
@@ -108,12 +105,13 @@ class Session:
         turn = self._due()
         turn.rounds += 1
         view = turn.view
-        kept, said = end_of_response(view.template, completion.token_ids, view.config.stop)
-        view.transcript.sampled(completion.token_ids[:kept], completion.logprobs[:kept])
+        ids, stops = completion.token_ids, view.config.stop
+        kept, said, stopped = end_of_response(view.template, ids, stops)
+        view.transcript.sampled(ids[:kept], completion.logprobs[:kept])
         text = without_thought(said)
         if self._late(turn):
             return self._end("time")
-        if completion.stop_reason == "length" and kept == len(completion.token_ids):
+        if completion.stop_reason == "length" and not stopped:
             return self._answer(text, "length")
         parsed = view.surface.read(text)
         return self._act(parsed) if parsed.calls else self._stop(text)
@@ -151,10 +149,11 @@ class Session:
     def _begin(self, turn: OpenTurn) -> Request | Turn:
         if self.turns >= self.hcp.session.max_turns:
             return self._end("turns")
-        if (refusal := self._hear(turn)) is not None:
-            turn.given = with_user_text(turn.given, REFUSED)
-            turn.messages.append({"role": "assistant", "content": refusal})
-            return self._end("refused", refusal)
+        heard = turn.view.hear(turn.messages, turn.hooks)
+        turn.messages, turn.given = heard.messages, heard.given
+        if heard.refusal is not None:
+            turn.messages.append({"role": "assistant", "content": heard.refusal})
+            return self._end("refused", heard.refusal)
         turn.view.extend([*self.history[turn.view.seen :], *turn.messages])
         turn.sampled = True
         return self._request()
@@ -178,21 +177,6 @@ class Session:
             loaded=view.skills.loaded,
         )
         return self._open
-
-    def _hear(self, turn: OpenTurn) -> str | None:
-        """Hooks and skills on the user's text; the refusal where a hook refuses it."""
-        place = last_user(turn.messages)
-        if place is None:
-            return None
-        text = turn.messages[place]["content"]
-        ruling = turn.hooks.ask("before_turn", text)
-        if ruling.refusal is not None:
-            return ruling.refusal
-        turn.given = with_user_text(turn.given, ruling.text)
-        skills = turn.view.skills.triggered(ruling.text)
-        heard = "\n\n".join(part for part in (ruling.noted, skills) if part)
-        turn.messages = with_user_text(turn.messages, heard)
-        return None
 
     def _request(self) -> Request | Turn:
         turn = self._due()

@@ -14,17 +14,17 @@ def stop_ids(template: ChatTemplate, stops: Sequence[str]) -> tuple[int, ...]:
 
 def end_of_response(
     template: ChatTemplate, ids: Sequence[int], stops: Sequence[str]
-) -> tuple[int, str]:
-    """How many of the ids belong to a response, and what it says without the stop text.
+) -> tuple[int, str, bool]:
+    """How many of the ids belong to a response, what it says, and whether a stop text ended it.
 
-    The token that completes the first stop text is the last to belong.
+    The token that completes the first stop text is the last to belong; the text is without it.
     """
     text = template.text(ids)
     places = [place for stop in stops if (place := text.find(stop)) >= 0]
     if not places:
-        return len(ids), text
+        return len(ids), text, False
     lengths = range(len(ids) + 1)
     count = bisect_left(
         lengths, True, key=lambda n: any(stop in template.text(ids[:n]) for stop in stops)
     )
-    return count, text[: min(places)]
+    return count, text[: min(places)], True

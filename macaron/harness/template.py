@@ -24,6 +24,7 @@ from macaron.harness.placeholder import (
     exchange,
     without_tools,
 )
+from macaron.harness.spelling import Spelling
 from macaron.messages import Message, ToolCall
 
 _UNLIMITED = 1 << 30
@@ -52,6 +53,7 @@ class ChatTemplate:
         self.tokenizer = tokenizer
         # A tokenizer sets its own state while it encodes.
         self._lock = threading.RLock()
+        self._spelling = Spelling(tokenizer)
         self._heads: dict[tuple[str, ...], tuple[int, ...]] = {}
 
     def start(
@@ -213,16 +215,18 @@ class ChatTemplate:
         generate: bool = True,
     ) -> list[int]:
         fitted = [self._fit(message) for message in messages]
+        # A text that spells one of the template's tokens must not become it. To see to that costs
+        # as much as to render, and hardly any text does.
+        spelled = tools is not None or any(map(self._spelling.found_in, fitted))
         try:
             with self._lock:
-                # Sanitized: a text that spells one of the template's tokens must not become it.
                 encoded = self.tokenizer.apply_chat_template(
                     fitted,
                     tools=tools,
                     add_generation_prompt=generate,
                     tokenize=True,
                     return_dict=False,
-                    sanitize_control_tokens=True,
+                    sanitize_control_tokens=spelled,
                 )
         except TemplateError as error:
             raise TemplateRefusal(
@@ -233,7 +237,7 @@ class ChatTemplate:
         return list(encoded)
 
     def _fit(self, message: Message) -> Mapping[str, Any]:
-        fitted: dict[str, Any] = {**message, "content": well_formed(message["content"])}
+        fitted: dict[str, Any] = {**message, "content": well_formed(message["content"] or "")}
         if message.get("tool_calls") and self._reads_objects:
             fitted["tool_calls"] = [
                 {**call, "function": {**call["function"], "arguments": arguments_object(call)}}

@@ -1,6 +1,6 @@
 """A turn: what a session asks an engine for, and what came of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from macaron.engines.base import SampleParams
@@ -95,17 +95,3 @@ class OpenTurn:
             faults=dict(self.tools.faults),
             error=error,
         )
-
-
-def with_user_text(messages: Sequence[Message], text: str) -> list[Message]:
-    """The messages with another text in the last of the user's."""
-    changed = list(messages)
-    place = last_user(messages)
-    if place is not None:
-        changed[place] = {**changed[place], "content": text}
-    return changed
-
-
-def last_user(messages: Sequence[Message]) -> int | None:
-    """The place of the user's last message."""
-    return next((i for i in reversed(range(len(messages))) if messages[i]["role"] == "user"), None)

@@ -15,6 +15,7 @@ from macaron.environments import environment
 from macaron.environments.agent import Agent
 from macaron.environments.coding import Coding
 from macaron.harness.sandbox import Job, Limits, Result, Sandbox, jobs
+from tests.harness.processes import alive, descendants
 
 
 @pytest.fixture(scope="module")
@@ -175,27 +176,6 @@ def test_a_worker_that_keeps_dying_is_invalid_and_never_a_zero(
             score = kind(made).verify([task], [task.reference])[0]
             assert (score.reward, score.valid) == (None, False)
             assert "sandbox" in score.error
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def descendants(pid: int) -> list[int]:
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(entry.read_text().rsplit(")", 1)[1].split()[1])
-        except OSError:
-            continue
-        if parent == pid:
-            child = int(entry.parent.name)
-            found += [child, *descendants(child)]
-    return found
 
 
 def test_it_ends_with_its_parent_and_with_close(tmp_path: Path) -> None:

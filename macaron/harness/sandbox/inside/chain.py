@@ -174,13 +174,19 @@ class Chain:
             self.pinned.kill()
         self.pinned = None
 
-    def go_back(self) -> bool:
-        """Makes the snapshot the current state, and keeps it; False where there is none."""
+    def go_back(self, *, lost: bool = False) -> bool:
+        """Makes the snapshot the current state, and keeps it; False where there is none.
+
+        Args:
+            lost: the current process lied, so that there may be processes nobody knows.
+        """
         if self.pinned is None:
             return False
         if self.current is not None and self.current is not self.pinned:
             self.current.kill()
         self.current = self.pinned
+        if lost and os.getpid() == 1 and not _kill_strays(self.pinned.pid):
+            return False
         self.quiet()
         return True
 
@@ -191,7 +197,7 @@ class Chain:
             self.current.kill()
         self.current = None
         if os.getpid() == 1:
-            _kill_strays()
+            _kill_all()
         for handle in (self._to, self._from, self._gate):
             if handle >= 0:
                 os.close(handle)
@@ -281,8 +287,25 @@ class Chain:
         return pid
 
 
-def _kill_strays() -> None:
-    # As init of its namespace this process is spared; each of the others is its child or will be.
+def _kill_strays(spared: int) -> bool:
+    """Ends every process of the namespace but its init and one; False where it can't tell."""
+    # The next number: no process has a higher one, until they begin anew.
+    last = os.fork()
+    if last == 0:
+        os._exit(0)
+    os.waitpid(last, 0)
+    for pid in range(2, last):
+        try:
+            if pid != spared:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        except (ProcessLookupError, ChildProcessError):
+            pass
+    return spared < last
+
+
+def _kill_all() -> None:
+    # As init of its namespace this process is spared; the others are its children or will be.
     try:
         os.kill(-1, signal.SIGKILL)
         while True:

@@ -157,7 +157,7 @@ class Keeper:
     def _lose(self) -> None:
         """Back to the last snapshot, or to an empty namespace."""
         files = self._pinned_files
-        if not self._chain.go_back():
+        if not self._chain.go_back(lost=True):
             files = {}
             try:
                 self._chain.begin()
