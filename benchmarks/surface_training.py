@@ -14,6 +14,7 @@ from typing import Any
 
 from macaron.errors import TrainingError
 from macaron.harness.turn import Turn
+from macaron.learner.memory import keep_freed_memory
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ def train(base: Path, turns: Sequence[Turn], recipe: Recipe, out: Path) -> float
     from peft import LoraConfig, get_peft_model
     from transformers import AutoModelForCausalLM
 
+    keep_freed_memory()
     torch.set_num_threads(1)
     torch.manual_seed(recipe.seed)
     model = AutoModelForCausalLM.from_pretrained(base, attn_implementation="sdpa")
