@@ -78,7 +78,7 @@ def orders_repl(task: Task) -> Script:
     test = 'o["late"]' if over is None else f'o["amount"] > {over}'
     yield cell(
         "a, b = [], []",
-        f"for i in range({first}, {first + size}):",
+        f"for i in range({first}, {first} + {size}):",
         "    o = find(i)",
         f"    if {test}:",
         '        refund(o["code"])',

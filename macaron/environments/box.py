@@ -5,7 +5,6 @@ bubblewrap makes it anew for each command, so that nothing that a command starte
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,6 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from macaron.errors import ConfigError
-from macaron.process import die_with_parent
 
 SYSTEM = ("bin", "dev", "etc", "lib", "lib32", "lib64", "logs", "proc", "sbin", "solution", "sys",
           "tests", "tmp", "usr")  # fmt: skip
@@ -153,14 +151,13 @@ def _run(line: Sequence[str], wall_s: float) -> Ran:
             stderr=subprocess.STDOUT,
             # bubblewrap is the box's first process, and its own environment can be read there.
             env={"PATH": os.environ.get("PATH", os.defpath)},
-            preexec_fn=die_with_parent,
         )
         try:
             code = process.wait(wall_s)
         except subprocess.TimeoutExpired:
             code = -1
         finally:
-            process.send_signal(signal.SIGKILL)
+            process.kill()
             process.wait()
         output.seek(0)
         return Ran(code, output.read(OUTPUT_BYTES).decode(errors="replace"))

@@ -1,4 +1,7 @@
-"""A worker process of another Python, asked by JSON lines over pipes; it dies with this process."""
+"""A worker process of another Python, asked by JSON lines over pipes.
+
+It ends with this process, whose end closes its standard input.
+"""
 
 import atexit
 import contextlib
@@ -13,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from macaron.errors import ConfigError, MacaronError
-from macaron.process import die_with_parent
 
 MARGIN_S = 5.0
 """How much longer than the worker itself we wait for its answer."""
@@ -112,7 +114,6 @@ class Bridge:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**ours, **self._variables},
-            preexec_fn=die_with_parent,
         )
         atexit.register(self.close)
         try:

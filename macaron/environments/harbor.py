@@ -152,10 +152,11 @@ class HarborTasks:
         if not self._folders:
             raise refused[0]
         self.kinds: Sequence[str] = tuple(sorted({f.kind for f in self._folders.values()}))
+        self._tasks = [self._task(folder) for folder in self._folders.values()]
 
     def tasks(self) -> list[Task]:
         """Every task, in the order of their folders."""
-        return [self._task(folder) for folder in self._folders.values()]
+        return list(self._tasks)
 
     def _task(self, folder: TaskFolder) -> Task:
         messages = (user(folder.instruction),)
@@ -166,7 +167,7 @@ class HarborTasks:
 
     def sample(self, rng: random.Random, split: Split, kind: str | None = None) -> Task:
         """One of the split's tasks; the same generator state gives the same one."""
-        found = [t for t in self.tasks() if t.split == split and kind in (None, t.kind)]
+        found = [t for t in self._tasks if t.split == split and kind in (None, t.kind)]
         if not found:
             raise ConfigError(f"no {split} task of kind {kind or 'any'}", where=self.name)
         return rng.choice(found)
@@ -189,7 +190,6 @@ class HarborTasks:
         return verify_untouched(self, tasks, answers)
 
 
-@cache
 def load_harbor(where: str) -> HarborTasks:
     """The environment `harbor:<folder>`; the folder is a task, or holds tasks.
 
@@ -199,4 +199,9 @@ def load_harbor(where: str) -> HarborTasks:
     root = Path(where)
     if not root.is_dir():
         raise ConfigError("no such folder", where=where, mend="give a folder of Harbor tasks")
-    return HarborTasks(root.resolve(), f"harbor:{where}")
+    return _loaded(root.resolve(), f"harbor:{where}")
+
+
+@cache
+def _loaded(root: Path, name: str) -> HarborTasks:
+    return HarborTasks(root, name)

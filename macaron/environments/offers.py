@@ -158,12 +158,13 @@ def offers(data: Mapping[str, Any], split: Split) -> list[Offer]:
 
 
 def _offer(rng: random.Random, split: Split, wish: str) -> Offer:
-    """An offer whose pair of terms belongs to the split: what decides, and what does not."""
+    """An offer whose pair of terms, what decides and what does not, belongs to the split."""
     other = rng.choice([key for key in TERMS if key != wish])
     while True:
         right, aside = rng.random() < 0.5, rng.random() < 0.5
         terms = rng.choice(TERMS[wish][right]), rng.choice(TERMS[other][aside])
-        if phrase_split("offers", terms) == split:
+        # Sorted: the same two can stand the other way round, where the other decides.
+        if phrase_split("offers", tuple(sorted(terms))) == split:
             break
     said = list(terms)
     rng.shuffle(said)

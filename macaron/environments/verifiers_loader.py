@@ -157,11 +157,12 @@ class VerifiersTasks:
             self._bridge.start()
         except BridgeError as error:
             raise ConfigError(error.what, where=self.name, mend=MEND) from error
-        self._rows = self._bridge.opened["tasks"]
+        rows = self._bridge.opened["tasks"]
+        self._tasks = [self._task(index, row) for index, row in enumerate(rows)]
 
     def tasks(self) -> list[Task]:
         """The taskset's tasks, in its order, each in the split that its prompt belongs to."""
-        return [self._task(index, row) for index, row in enumerate(self._rows)]
+        return list(self._tasks)
 
     def _task(self, index: int, row: Mapping[str, Any]) -> Task:
         messages = tuple(Message(role=m["role"], content=m["content"]) for m in row["messages"])
@@ -171,7 +172,7 @@ class VerifiersTasks:
 
     def sample(self, rng: random.Random, split: Split, kind: str | None = None) -> Task:
         """One of the split's tasks; the same generator state gives the same one."""
-        found = [t for t in self.tasks() if t.split == split and kind in (None, t.kind)]
+        found = [t for t in self._tasks if t.split == split and kind in (None, t.kind)]
         if not found:
             raise ConfigError(f"no {split} task of kind {kind or 'any'}", where=self.name)
         return rng.choice(found)

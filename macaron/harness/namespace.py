@@ -29,21 +29,21 @@ class WorkspaceLimits(Protocol):
     """The HCP's [workspace], or anything with its fields; each is explained below."""
 
     @property
-    def cpu_s(self) -> int: ...  # noqa: D102
+    def cpu_s(self) -> int: ...
     @property
-    def wall_s(self) -> float: ...  # noqa: D102
+    def wall_s(self) -> float: ...
     @property
-    def memory_mib(self) -> int: ...  # noqa: D102
+    def memory_mib(self) -> int: ...
     @property
-    def processes(self) -> int: ...  # noqa: D102
+    def processes(self) -> int: ...
     @property
-    def file_mib(self) -> int: ...  # noqa: D102
+    def file_mib(self) -> int: ...
     @property
-    def open_files(self) -> int: ...  # noqa: D102
+    def open_files(self) -> int: ...
     @property
-    def network(self) -> bool: ...  # noqa: D102
+    def network(self) -> bool: ...
     @property
-    def level(self) -> Sequence[str]: ...  # noqa: D102
+    def level(self) -> Sequence[str]: ...
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.surface_policies import Script, call, play
 from macaron.environments import environment, verify
 from macaron.environments.base import Task
 from macaron.environments.box import lacking
 from macaron.environments.harbor import HarborTasks, Workplace, read_reward
 from macaron.environments.harbor_task import NeedsContainerError, read_folder
 from macaron.errors import ConfigError, DigestError
+from macaron.harness.session import Session
 from macaron.harness.tools import ToolBox
+from macaron.hcp.document import parse_hcp
 
+ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent / "harbor_tasks"
 NAME = f"harbor:{FOLDER}"
 RIGHT = """echo '{"north": 42, "south": 14, "east": 1}' > totals.json"""
@@ -212,3 +216,48 @@ def test_no_folder_and_no_task_are_one_line(tmp_path: Path) -> None:
         environment(f"harbor:{tmp_path}")
     with pytest.raises(NeedsContainerError):
         HarborTasks(FOLDER / "needs-image", "harbor:one")
+
+
+HARNESS = """
+version = "1.1"
+[router]
+system = "route"
+default = "L1"
+[specialists.L1]
+name = "agent"
+system = "agent"
+max_tokens = 512
+temperature = 0.0
+tools = ["bash"]
+[tools.bash]
+description = "Run a command."
+source = "environment"
+[tools.bash.parameters]
+type = "object"
+required = ["command"]
+properties.command.type = "string"
+"""
+
+
+@boxed
+def test_a_session_solves_a_task_through_the_harness() -> None:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(ROOT / "models/nano")
+    task, world, _ = attempt()
+
+    def policy(_: Task) -> Script:
+        (listed,) = yield call("bash", command="ls")
+        assert listed == "notes\nsales.csv\n"
+        yield call("bash", command=RIGHT)
+        yield "done"
+
+    session = Session(
+        tokenizer,
+        parse_hcp(HARNESS, "test").hcp,
+        {"environment": world.tools()},
+        window=8192,
+    )
+    turn = play(session, tokenizer, task, policy)
+    assert (turn.stop_reason, turn.rounds, turn.calls) == ("answer", 3, 2)
+    assert world.score(turn.answer).reward == 1.0

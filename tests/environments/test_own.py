@@ -5,12 +5,14 @@ import random
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from macaron.environments import environment, environments, verify
 from macaron.environments.bank import sealed
 from macaron.errors import ConfigError
+from macaron.harness.tools import ToolBox
 
 GUIDE = Path(__file__).parents[2] / "docs/environments.md"
 
@@ -34,10 +36,9 @@ def install(site: Path, module: str, source: str, point: str) -> None:
     importlib.invalidate_caches()
 
 
-def example() -> str:
-    found = re.search(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
-    return found.group(1)
+def example(number: int = 0) -> str:
+    found = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    return str(found[number])
 
 
 def test_the_example_runs(site: Path) -> None:
@@ -50,6 +51,25 @@ def test_the_example_runs(site: Path) -> None:
     assert {t.messages[0]["content"] for t in train}.isdisjoint(
         {t.messages[0]["content"] for t in tasks[50:]}
     )
+
+
+def test_the_example_with_tools_runs(site: Path) -> None:
+    install(site, "safes", example(1), "safes = safes:Safes")
+    made: Any = environment("safes")
+    for task in [made.sample(random.Random(i), "train") for i in range(20)]:
+        world = made.world(task)
+        box = ToolBox(world.tools())
+        notes = [box.run("read_note", {"number": n}) for n in (1, 2, 3, 4)]
+        [code] = [n.split()[1] for n in notes if n.split(":")[0] in task.messages[0]["content"]]
+        assert world.score("").reward == 0.0
+        assert box.call("enter", f'{{"code": {code}}}') == "open"
+        assert world.score("").reward == 1.0
+        wrong = made.world(task)
+        assert ToolBox(wrong.tools()).call("enter", '{"code": 7}') == "locked"
+        assert ToolBox(wrong.tools()).call("enter", f'{{"code": {code}}}') == "locked"
+        assert wrong.score("").reward == 0.0
+    assert box.call("read_note", '{"number": 5}') == "Error: there are 4 notes"
+    assert verify([task], ["open"])[0].reward == 0.0
 
 
 def test_one_that_cannot_be_loaded_is_one_line(site: Path) -> None:

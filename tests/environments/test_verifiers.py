@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,14 @@ def _python() -> Path | None:
         return None
 
 
-installed = pytest.mark.skipif(
+_missing = pytest.mark.skipif(
     _python() is None, reason="verifiers is not installed: run make verifiers"
 )
+
+
+def installed(test: Any) -> Any:
+    """Importing the package takes ten seconds, so these are of the full tier."""
+    return pytest.mark.full(_missing(test))
 
 
 @pytest.fixture(scope="module")

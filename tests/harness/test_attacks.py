@@ -158,8 +158,8 @@ def test_a_session_stays_inside(host: Host, attack: dict[str, Any]) -> None:
         session.restore()
         back = session.run("print(mark[0], mark[1] is mark, open('/tmp/mark.txt').read())", tools)
         assert (back.outcome, back.printed) == ("ok", "41 True marked\n"), back
-    host.check(said)
     gone(server, host.server.pid)
+    host.check(said)
 
 
 def gone(before: list[int], server: int) -> None:

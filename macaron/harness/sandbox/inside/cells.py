@@ -103,9 +103,11 @@ class Space:
 
     def _execute(self, code: str, name: str, capture: Capture) -> None:
         tree = _parse(code, name)
-        last = tree.body.pop() if tree.body and type(tree.body[-1]) is ast.Expr else None
+        last = tree.body[-1] if tree.body else None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
         _exec(_made(tree, name, "exec"), self._names)
-        if last is not None:
+        if isinstance(last, ast.Expr):
             value = _eval(_made(ast.Expression(last.value), name, "eval"), self._names)
             if value is not None:
                 capture.write(_repr(value) + "\n")
@@ -161,7 +163,7 @@ class Space:
 
 
 def _made(tree: Any, name: str, mode: str) -> CodeType:
-    return _compile(tree, name, mode, dont_inherit=True)  # type: ignore[no-any-return]
+    return _compile(tree, name, mode, dont_inherit=True)
 
 
 def _said(fault: BaseException) -> str:

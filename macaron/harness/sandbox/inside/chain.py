@@ -30,8 +30,10 @@ else:
 
 RECEIVE, ANSWER = 0xC0502100, 0xC0182101
 CONTINUE = 1
-FORK_S = 20.0
+FORK_S, FORK_CPU_S = 20.0, 1.0
 """Longest wait for a process that only has to fork, seconds: on a busy machine."""
+REFUSALS = 1000
+"""Processes and threads that a cell may ask for in vain: each costs the keeper time."""
 
 
 class Late(Exception):  # noqa: N818
@@ -97,22 +99,21 @@ class Chain:
         self._limits, self._host, self._hangup = limits, host, hangup
         self._inbox = frames.Inbox(limits["message_bytes"])
         self._out = bytearray()
-        self._granted = False
+        self._granted, self._refused = False, 0
         self.current: Process | None = None
         self.pinned: Process | None = None
-        self._to, self._from, self._gate = -1, -1, -1
+        self._to, self._sent, self._from, self._gate = -1, -1, -1, -1
 
     def begin(self) -> None:
         """Starts a new, empty namespace."""
         self._end()
-        read, self._to = os.pipe()
+        self._sent, self._to = os.pipe()
         self._from, write = os.pipe()
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
-            runner.main(read, write, theirs, self._limits)
-        for handle in (read, write):
-            os.close(handle)
+            runner.main(self._sent, write, theirs, self._limits)
+        os.close(write)
         theirs.close()
         for handle in (self._to, self._from):
             os.set_blocking(handle, False)
@@ -134,10 +135,10 @@ class Chain:
         """
         assert self.current is not None
         self.current.resume()
-        self._granted = True
+        self._granted, self._refused = True, 0
         self.post(b"F")
         kind, body = self.hear(
-            self.current, time.monotonic() + FORK_S, self.current.used() + FORK_S
+            self.current, time.monotonic() + FORK_S, self.current.used() + FORK_CPU_S
         )
         self._granted = False
         copy = Process(self._child(kind, body))
@@ -162,11 +163,12 @@ class Chain:
         """Forgets what was written and not yet read, on both pipes."""
         self._inbox.clear()
         self._out.clear()
-        try:
-            while os.read(self._from, 1 << 16):
-                pass
-        except BlockingIOError:
-            pass
+        # Every other reader and writer is stopped.
+        for handle in (self._from, self._sent):
+            poller = select.poll()
+            poller.register(handle, select.POLLIN)
+            while dict(poller.poll(0)).get(handle, 0) & select.POLLIN:
+                os.read(handle, 1 << 16)
 
     def unpin(self) -> None:
         """Gives up the snapshot."""
@@ -198,10 +200,10 @@ class Chain:
         self.current = None
         if os.getpid() == 1:
             _kill_all()
-        for handle in (self._to, self._from, self._gate):
+        for handle in (self._to, self._sent, self._from, self._gate):
             if handle >= 0:
                 os.close(handle)
-        self._to, self._from, self._gate = -1, -1, -1
+        self._to, self._sent, self._from, self._gate = -1, -1, -1, -1
         self._inbox.clear()
         self._out.clear()
 
@@ -262,10 +264,13 @@ class Chain:
             fcntl.ioctl(self._gate, RECEIVE, question)
             number, _, _, _, _, _, flags = struct.unpack_from("<QIIiIQQ", question)
             said = self._may(flags)
+            self._refused += not said
             fields = (number, 0, 0, CONTINUE) if said else (number, 0, -errno.EPERM, 0)
             fcntl.ioctl(self._gate, ANSWER, bytearray(struct.pack("<QqiI", *fields)))
         except OSError:
             pass  # whoever asked is gone
+        if self._refused > REFUSALS:
+            raise frames.Broken("it asked for processes without end")
 
     def _may(self, flags: int) -> bool:
         if flags == kernel.FORK:

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn
 
-    from macaron.harness.sandbox.inside import cells, filters, kernel, landlock, private_root, workspace
+    from macaron.harness.sandbox.inside import (
+        cells,
+        filters,
+        kernel,
+        landlock,
+        private_root,
+        workspace,
+    )
 
     Limits = dict[str, Any]
     Answer = dict[str, Any]

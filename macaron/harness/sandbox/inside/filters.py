@@ -141,12 +141,12 @@ class Program(ctypes.Structure):
 
 def job_filter() -> Program | None:
     """For code that needs nothing but memory and its one pipe."""
-    return _program({name: (ALLOW, ()) for name in BARE}, REFUSE)
+    return _program(dict.fromkeys(BARE, (ALLOW, ())), REFUSE)
 
 
 def cell_filter(*, files: bool) -> Program | None:
     """For a session's cells; without `files` none can be opened."""
-    rules: dict[str, Rule] = {name: (ALLOW, ()) for name in CELL}
+    rules: dict[str, Rule] = dict.fromkeys(CELL, (ALLOW, ()))
     rules |= {
         "fcntl": (ALLOW, ((SECOND, "in", FCNTL),)),
         "ioctl": (ALLOW, ((SECOND, "in", IOCTL),)),
@@ -156,7 +156,7 @@ def cell_filter(*, files: bool) -> Program | None:
         "clone3": (refuse(errno.ENOSYS), ()),
     }
     if files:
-        rules |= {name: (ALLOW, ()) for name in FILES}
+        rules |= dict.fromkeys(FILES, (ALLOW, ()))
         rules |= {name: (refuse(0), ()) for name in PRETENDED}
     return _program(rules, REFUSE)
 
@@ -168,7 +168,7 @@ def gate_filter() -> Program | None:
 
 def shell_filter() -> Program | None:
     """For other people's programs."""
-    rules: dict[str, Rule] = {name: (REFUSE, ()) for name in SHELL_NEVER}
+    rules: dict[str, Rule] = dict.fromkeys(SHELL_NEVER, (REFUSE, ()))
     rules |= {
         "clone3": (refuse(errno.ENOSYS), ()),
         "clone": (ALLOW, ((FIRST, "without", (NAMESPACES,)),)),

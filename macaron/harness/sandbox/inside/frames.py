@@ -71,7 +71,7 @@ class Inbox:
             return None
         kind, size = HEAD.unpack_from(self._bytes)
         if size > self._limit:
-            raise Broken(f"a message of {size} bytes")
+            raise Broken(f"it wrote a message of {size} bytes on the interpreter's own pipe")
         if len(self._bytes) < HEAD.size + size:
             return None
         body = bytes(self._bytes[HEAD.size : HEAD.size + size])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 
 TYPE_CHECKING = False
@@ -29,6 +30,7 @@ SAID = (*KEPT, "memory", "output")
 """What a cell can say of itself; the rest is seen from outside."""
 BROKEN = (chain.Ended, chain.Late, frames.Broken, OSError)
 LOST = "an earlier cell broke the interpreter; the namespace is as at the last snapshot, or empty"
+PIPE = "it wrote on the interpreter's own pipe"
 NO_SHELL = "no shell on this host: it allows no namespaces with mounts"
 
 
@@ -90,11 +92,11 @@ class Keeper:
         except chain.Late:
             return _died("timeout", "")
         except chain.Ended:
-            late = cell.cpu_s > 1.9 * self._limits["cpu_s"]
+            late = cell.signal == signal.SIGXCPU or cell.cpu_s > self._limits["cpu_s"]
             why = f"ended by signal {cell.signal}" if cell.signal else "it ended its own process"
             return _died("timeout" if late else "killed", "" if late else why)
         except frames.Broken as broken:
-            return _died("killed", f"it wrote on the interpreter's own pipe: {broken}")
+            return _died("killed", str(broken))
         except Aborted:
             return _died("killed", "a tool failed on the host")
 
@@ -106,8 +108,10 @@ class Keeper:
             if kind == b"D":
                 return _read(body)
             if kind != b"T":
-                raise frames.Broken("no message of the interpreter's")
+                raise frames.Broken(f"{PIPE}: a message of no kind")
             calls += 1
+            if calls > 2 * self._limits["calls"]:
+                raise frames.Broken("it called tools without end")
             # A tool's time is the host's, not the cell's.
             started = time.monotonic()
             self._chain.post(b"A", self._answer(body, calls))
@@ -189,9 +193,9 @@ def _read(body: bytes) -> Answer:
         found = json.loads(body)
         answer = {key: found[key] for key in ("outcome", "printed", "cut", "error")}
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise frames.Broken("no result of a cell") from error
+        raise frames.Broken(f"{PIPE}: no result of a cell") from error
     if answer["outcome"] not in SAID or [type(v) for v in answer.values()] != [str, str, bool, str]:
-        raise frames.Broken("no result of a cell")
+        raise frames.Broken(f"{PIPE}: no result of a cell")
     return answer
 
 

@@ -112,7 +112,11 @@ def map_self(process: str, user: int, group: int, proc: int | None = None) -> No
         user, group: numbers that stay what they are outside.
         proc: an open /proc folder, where it can no longer be reached by its name.
     """
-    lines = (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1"))
+    lines = (
+        ("setgroups", "deny"),
+        ("uid_map", f"{user} {user} 1"),
+        ("gid_map", f"{group} {group} 1"),
+    )
     for name, text in lines:
         path = f"{process}/{name}"
         handle = os.open(path if proc is not None else f"/proc/{path}", os.O_WRONLY, dir_fd=proc)

@@ -24,9 +24,7 @@ _REFER, _TRUNCATE = 1 << 13, 1 << 14
 LOOK = READ | LIST
 RUN = LOOK | EXECUTE
 USE = READ | WRITE
-OWN = (
-    LOOK | WRITE | _REMOVE_FOLDER | _REMOVE_FILE | _MAKE_FOLDER | _MAKE_FILE | _REFER | _TRUNCATE
-)
+OWN = LOOK | WRITE | _REMOVE_FOLDER | _REMOVE_FILE | _MAKE_FOLDER | _MAKE_FILE | _REFER | _TRUNCATE
 _ON_FILES = EXECUTE | WRITE | READ | _TRUNCATE
 # Bits of file rights known to each version of the interface, the last for all later ones.
 _KNOWN = (13, 14, 15, 15, 16)
