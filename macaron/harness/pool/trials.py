@@ -1,0 +1,160 @@
+"""Trials: a tool on held-out references, in the sandbox, judged outside of it.
+
+Only counts come out. No argument, no expected value and no text of the tool's own reaches anyone
+who could write the next tool by it.
+"""
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from macaron.engines.randomness import derive
+from macaron.harness.pool.references import Reference, References, plain
+from macaron.harness.sandbox import Job, Result, Sandbox
+from macaron.pool.candidate import Candidate
+
+BATCH = 8
+"""References in one trial: a guess that is right half of the time passes one in 256."""
+ENTRY = "_call"
+"""The function that the sandbox calls; no tool's name begins so."""
+
+
+class Policy(Protocol):
+    """The HCP's rules of the pool."""
+
+    @property
+    def trials(self) -> int:
+        """Trials before a tool is promoted, and in a re-trial."""
+
+    @property
+    def passes(self) -> int:
+        """Trials that must be passed."""
+
+    @property
+    def demote_after(self) -> int:
+        """Failing re-trials that demote."""
+
+    @property
+    def demote_uses(self) -> int:
+        """Uses in a row that raised and demote."""
+
+    @property
+    def retrial_uses(self) -> int:
+        """Uses after which a tool is tried again; one that raised calls for it at once."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What came of one candidate's trials."""
+
+    seed: int
+    """The references are those of this seed: anyone who may see them can try again."""
+    trials: int
+    needed: int
+    passed: int
+    faults: Mapping[str, int]
+    """Kind -> trials that failed so: wrong, raised, timeout, memory, killed, output."""
+
+    @property
+    def good(self) -> bool:
+        """Whether it passed as often as it had to."""
+        return self.passed >= self.needed
+
+    def __str__(self) -> str:
+        faults = ", ".join(f"{n} {kind}" for kind, n in sorted(self.faults.items()))
+        text = f"passed {self.passed} of {self.trials} trials, {self.needed} are needed"
+        return f"{text} ({faults})" if faults else text
+
+
+class TrialsInvalid(Exception):  # noqa: N818  (no fault of the tool, and no error of a person's)
+    """The trials could not be judged: the sandbox or a verifier failed. Nothing is known."""
+
+
+@dataclass(frozen=True)
+class Examiner:
+    """Who tries tools."""
+
+    references: References
+    sandbox: Sandbox
+    seed: int
+    """Of the host; with the tool's digest it gives the references."""
+
+    def examine(self, tool: Candidate, trials: int, needed: int, *occasion: int | str) -> Report:
+        """Tries the tool on references that no earlier occasion had.
+
+        Raises:
+            TrialsInvalid: the sandbox or a verifier failed.
+        """
+        seed = derive(self.seed, tool.digest, *occasion)
+        drawn = [self._draw(tool, seed, trial) for trial in range(trials)]
+        jobs = [job for batch in drawn for job in _jobs(tool, batch)]
+        results = self.sandbox.run(jobs)
+        kinds = [
+            _fault(there, batch) or _fault(back, batch[::-1])
+            for batch, there, back in zip(drawn, results[::2], results[1::2], strict=True)
+        ]
+        faults = Counter(kind for kind in kinds if kind)
+        return Report(seed, trials, needed, kinds.count(""), dict(faults))
+
+    def _draw(self, tool: Candidate, seed: int, trial: int) -> Sequence[Reference]:
+        rng = random.Random(derive(seed, trial))
+        drawn = list(self.references.references(tool.purpose, rng, BATCH))
+        if len(drawn) != BATCH:
+            raise ValueError(f"{len(drawn)} references for {tool.purpose!r}, asked for {BATCH}")
+        return drawn
+
+
+def amount(policy: Policy, failed: int) -> tuple[int, int]:
+    """Trials, and passes needed, where so many candidates for the purpose have failed before.
+
+    Whoever tries often passes by luck at last: with one batch of trials more each time that the
+    attempts double, the chance that any of a thousand attempts of the same quality passes by
+    luck stays near that of the first.
+    """
+    trials = policy.trials * (1 + failed.bit_length())
+    return trials, -(-trials * policy.passes // policy.trials)
+
+
+def program(tool: Candidate) -> str:
+    """The source with an entry that takes the arguments as one datum."""
+    return f"{tool.source}\ndef {ENTRY}(arguments):\n    return {tool.name}(**arguments)\n"
+
+
+def job(tool: Candidate, arguments: Sequence[Mapping[str, Any]]) -> Job:
+    """The tool on arguments, one call after the other in one process."""
+    # Through JSON: what goes in is what a caller could have sent.
+    data = json.loads(json.dumps([plain(a) for a in arguments], allow_nan=False))
+    return Job(program(tool), call=ENTRY, data=tuple(data))
+
+
+def fault_kind(result: Result) -> str:
+    """The name of an exception, or what ended the run; never its text, which the tool writes."""
+    if result.outcome != "error":
+        return result.outcome
+    name = re.match(r"[A-Za-z_]\w{0,39}", result.error)
+    return name.group() if name else "error"
+
+
+def _jobs(tool: Candidate, batch: Sequence[Reference]) -> list[Job]:
+    # There and back, each in a process of its own: a tool that remembers calls is wrong in one.
+    arguments = [reference.arguments for reference in batch]
+    return [job(tool, arguments), job(tool, arguments[::-1])]
+
+
+def _fault(result: Result, batch: Sequence[Reference]) -> str:
+    """What was wrong with a run on the batch; empty where nothing was."""
+    if result.outcome == "invalid":
+        raise TrialsInvalid(result.error)
+    if result.outcome != "ok":
+        return "raised" if result.outcome == "error" else result.outcome
+    if len(result.outputs) != len(batch):
+        return "wrong"
+    try:
+        right = [r.accepts(value) for r, value in zip(batch, result.outputs, strict=True)]
+    except Exception as error:
+        raise TrialsInvalid(f"a verifier failed: {type(error).__name__}") from error
+    return "" if all(right) else "wrong"
