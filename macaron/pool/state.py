@@ -42,9 +42,9 @@ class Entry:
     raised: int = 0
     """Those of them that raised."""
     streak: int = 0
-    """Uses that raised since the last one that returned."""
+    """Sessions in a row in which every use raised."""
     faults: dict[str, int] = field(default_factory=dict)
-    """Kinds of fault of the uses in the streak."""
+    """Kinds of fault in these sessions."""
     events: list[Event] = field(default_factory=list)
 
 
@@ -128,7 +128,7 @@ class State:
         entry.calls = entry.raised = 0
 
     def _used(self, event: Event) -> None:
-        """`tools`: digest -> `calls`, `raised`, `streak` at the end, `faults` in that streak."""
+        """`tools`: digest -> `calls`, `raised`, `faults` by kind, of one session."""
         for digest, use in event["tools"].items():
             entry = self.entries.get(digest)
             if entry is None:
@@ -136,9 +136,10 @@ class State:
             entry.events.append(event)
             entry.calls += use["calls"]
             entry.raised += use["raised"]
-            if use["streak"] < use["calls"]:
+            if use["raised"] < use["calls"]:
                 entry.streak, entry.faults = 0, {}
-            entry.streak += use["streak"]
+                continue
+            entry.streak += 1
             for kind, count in use["faults"].items():
                 entry.faults[kind] = entry.faults.get(kind, 0) + count
 

@@ -19,19 +19,16 @@ class Uses:
     """What became of the tools' calls in one session."""
 
     tools: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Digest -> calls, raised, streak, faults: as the event has them."""
+    """Digest -> calls, raised, faults by kind: as the event has them."""
 
     def note(self, digest: str, fault: str = "") -> None:
         """Counts one call; the fault's kind where it raised."""
-        fresh: dict[str, Any] = {"calls": 0, "raised": 0, "streak": 0, "faults": {}}
+        fresh: dict[str, Any] = {"calls": 0, "raised": 0, "faults": {}}
         use = self.tools.setdefault(digest, fresh)
         use["calls"] += 1
-        use["raised"] += bool(fault)
-        if not fault:
-            use["streak"], use["faults"] = 0, {}
-            return
-        use["streak"] += 1
-        use["faults"][fault] = use["faults"].get(fault, 0) + 1
+        if fault:
+            use["raised"] += 1
+            use["faults"][fault] = use["faults"].get(fault, 0) + 1
 
 
 def promote(
@@ -141,9 +138,9 @@ def _reason(entry: Entry, policy: Policy) -> str:
     if entry.failing_retrials >= policy.demote_after:
         last = next(e for e in reversed(entry.events) if e["event"] == "retried" and _failed(e))
         return f"a re-trial on fresh references {_report(last)}"
-    if entry.streak >= policy.demote_uses:
+    if entry.streak >= policy.demote_sessions:
         kinds = ", ".join(f"{n} {kind}" for kind, n in sorted(entry.faults.items()))
-        return f"{entry.streak} uses in a row raised ({kinds})"
+        return f"every use raised in {entry.streak} sessions in a row ({kinds})"
     return ""
 
 

@@ -37,7 +37,7 @@ class Reference:
 
     def accepts(self, found: Any) -> bool:
         """Whether the value, made of JSON's own types, is right."""
-        return self.check(found) is True if self.check else same(found, self.expected)
+        return self.check(found) is True if self.check else same(found, plain(self.expected))
 
 
 class References(Protocol):
@@ -131,14 +131,11 @@ def guesses(references: Sequence[Reference]) -> dict[str, float]:
         Guess -> share: each constant, and each argument given back.
     """
     constants = {repr(plain(r.expected)): plain(r.expected) for r in references if not r.check}
-    names = {name for r in references for name in r.arguments}
-    answers: dict[str, Callable[[Reference], Any]] = {
-        f"return {text}": lambda _, value=value: value for text, value in constants.items()
-    }
-    answers |= {
-        f"return {name}": lambda r, name=name: plain(r.arguments.get(name)) for name in names
-    }
+    names = sorted({name for r in references for name in r.arguments})
+    guessed = {f"return {text}": [value] * len(references) for text, value in constants.items()}
+    for name in names:
+        guessed[f"return {name}"] = [plain(r.arguments.get(name)) for r in references]
     return {
-        text: sum(r.accepts(answer(r)) for r in references) / len(references)
-        for text, answer in answers.items()
+        text: sum(r.accepts(v) for r, v in zip(references, values, strict=True)) / len(references)
+        for text, values in guessed.items()
     }

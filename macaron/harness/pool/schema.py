@@ -1,6 +1,7 @@
 """The JSON Schema of a tool's arguments, as its signature says it."""
 
 import ast
+from collections.abc import Mapping
 from typing import Any
 
 from macaron.harness.tools import ToolFault
@@ -36,7 +37,7 @@ def defaults(function: ast.FunctionDef) -> dict[str, ast.expr | None]:
     return dict(zip(names, [*given, *found.kw_defaults], strict=True))
 
 
-def check_fit(function: ast.FunctionDef, parameters: dict[str, Any]) -> None:
+def check_fit(function: ast.FunctionDef, parameters: Mapping[str, Any]) -> None:
     """Whether a function takes exactly the arguments of a purpose.
 
     Raises:

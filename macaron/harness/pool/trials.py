@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from macaron.engines.randomness import derive
+from macaron.files import digest_value
 from macaron.harness.pool.references import Reference, References, plain
 from macaron.harness.sandbox import Job, Result, Sandbox
 from macaron.pool.candidate import Candidate
@@ -39,8 +39,8 @@ class Policy(Protocol):
         """Failing re-trials that demote."""
 
     @property
-    def demote_uses(self) -> int:
-        """Uses in a row that raised and demote."""
+    def demote_sessions(self) -> int:
+        """Sessions in a row, in each of which every use raised, that demote."""
 
     @property
     def retrial_uses(self) -> int:
@@ -89,7 +89,7 @@ class Examiner:
         Raises:
             TrialsInvalid: the sandbox or a verifier failed.
         """
-        seed = derive(self.seed, tool.digest, *occasion)
+        seed = _seed(self.seed, tool.digest, *occasion)
         drawn = [self._draw(tool, seed, trial) for trial in range(trials)]
         jobs = [job for batch in drawn for job in _jobs(tool, batch)]
         results = self.sandbox.run(jobs)
@@ -101,7 +101,7 @@ class Examiner:
         return Report(seed, trials, needed, kinds.count(""), dict(faults))
 
     def _draw(self, tool: Candidate, seed: int, trial: int) -> Sequence[Reference]:
-        rng = random.Random(derive(seed, trial))
+        rng = random.Random(_seed(seed, trial))
         drawn = list(self.references.references(tool.purpose, rng, BATCH))
         if len(drawn) != BATCH:
             raise ValueError(f"{len(drawn)} references for {tool.purpose!r}, asked for {BATCH}")
@@ -137,6 +137,11 @@ def fault_kind(result: Result) -> str:
         return result.outcome
     name = re.match(r"[A-Za-z_]\w{0,39}", result.error)
     return name.group() if name else "error"
+
+
+def _seed(*parts: int | str) -> int:
+    """63 bits; different parts give unrelated seeds."""
+    return int(digest_value(parts)[:16], 16) >> 1
 
 
 def _jobs(tool: Candidate, batch: Sequence[Reference]) -> list[Job]:
