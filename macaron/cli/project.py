@@ -54,6 +54,15 @@ def resolve(name: str, store: "PairStore", found: "Sequence[Version]") -> str:
     return store.resolve(version.pair_id)
 
 
+def person() -> str:
+    """Git's user, or the machine's."""
+    import getpass
+    import subprocess
+
+    found = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True)
+    return found.stdout.strip() or getpass.getuser()
+
+
 def running(settings: Settings) -> int | None:
     """Process id of the running cycle; None where none runs."""
     path = settings.state / "cycle.lock"

@@ -21,9 +21,8 @@ class Candidate:
     """What a tool is: no word of who made it, and none of how it did."""
 
     name: str
-    """Of the function, and what it is called by."""
-    purpose: str
-    """What it claims to do: the name under which references for it are offered."""
+    """Of the function, and what it is called by; also what it claims to do, since references are
+    offered under a name."""
     description: str
     """What a model reads of it."""
     parameters: Mapping[str, Any]

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Event = Mapping[str, Any]
-"""A JSON object: `id`, `event`, `at`, `pair`, `session`, of one candidate also `digest`, `name` and
-`purpose`; and what its kind says in `State`'s methods."""
+"""A JSON object: `id`, `event`, `at`, `pair`, `session`, of one candidate also `digest` and
+`name`; and what its kind says in `State`'s methods."""
 
 Status = Literal["candidate", "failed", "promoted", "replaced", "demoted"]
 
@@ -22,7 +22,6 @@ class Entry:
 
     digest: str
     name: str
-    purpose: str
     status: Status = "candidate"
     reason: str = ""
     """Why it failed or was demoted."""
@@ -76,13 +75,12 @@ class State:
         """The candidates of that name, the oldest first."""
         return [entry for entry in self.entries.values() if entry.name == name]
 
-    def attempts(self, purpose: str) -> int:
-        """Candidates for the purpose that failed their trials."""
+    def failed(self, name: str) -> int:
+        """Attempts at the name that failed their trials."""
         return sum(
-            entry.purpose == purpose
-            for entry in self.entries.values()
+            event["event"] == "tried" and not event["promoted"]
+            for entry in self.of_name(name)
             for event in entry.events
-            if event["event"] == "tried" and not event["promoted"]
         )
 
     def demoted(self) -> dict[str, Entry]:
@@ -153,7 +151,7 @@ class State:
     def _entry(self, event: Event) -> Entry:
         # Another pair's tool may have been saved on another machine: its demotion still counts.
         digest = event["digest"]
-        entry = self.entries.setdefault(digest, Entry(digest, event["name"], event["purpose"]))
+        entry = self.entries.setdefault(digest, Entry(digest, event["name"]))
         entry.events.append(event)
         return entry
 

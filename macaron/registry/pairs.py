@@ -149,6 +149,11 @@ class PairStore:
             here = known[here.parent]
         return tuple(line)
 
+    def has_pool(self, prefix: str) -> bool:
+        """Whether a pair carries tools, or should."""
+        folder = self.folder(prefix)
+        return (folder / TOOLS).exists() or _manifest(folder / MANIFEST).pool is not None
+
     def pool(self, prefix: str) -> Packed | None:
         """The tools that a pair carries; None where it carries none."""
         return load_pool(self.folder(prefix))

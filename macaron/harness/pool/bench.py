@@ -5,6 +5,7 @@ what they were, not which failed, not how.
 """
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from macaron.harness.pool.judge import promote
@@ -12,7 +13,6 @@ from macaron.harness.pool.live import LivePool, Origin
 from macaron.harness.pool.references import Purpose
 from macaron.harness.pool.schema import check_fit, derive
 from macaron.harness.pool.source import (
-    NAME,
     check_name,
     normalise,
     parse_function,
@@ -52,32 +52,30 @@ class Workbench:
         self._taken = frozenset((*taken, "save_tool", "promote_tool"))
         self._purposes = {p.name: p for p in examiner.references.purposes()}
         self._saved: dict[str, str] = {}
+        self._kept: set[str] = set()
 
     def tools(self) -> tuple[Tool, Tool]:
         """The two, with what they can be used for in their descriptions."""
         return self._save_tool(), self._promote_tool()
 
-    def save(self, source: str, purpose: str = "", name: str = "") -> str:
+    def save(self, source: str, name: str = "") -> str:
         """Keeps a function as a candidate; returns what the model reads.
 
         Raises:
             ToolFault: it can't be a tool.
         """
-        tool = candidate(source, name, self._purposes.get(purpose), purpose, self._taken)
-        state = self._pool.state()
-        there = state.tools.get(tool.name)
-        if there is not None and state.entries[there].purpose != tool.purpose:
-            raise ToolFault(f"{tool.name} is the name of a tool for another purpose")
-        if tool.digest not in self._saved.values() and len(self._saved) >= MAX_SAVED:
-            raise ToolFault(f"a session saves at most {MAX_SAVED} tools")
+        tool = candidate(source, name, self._purposes, self._taken)
+        if tool.digest not in self._kept and len(self._kept) >= MAX_SAVED:
+            raise ToolFault(f"a session saves at most {MAX_SAVED} candidates")
         self._pool.save(tool, self._origin)
+        self._kept.add(tool.digest)
         self._saved[tool.name] = tool.digest
         return f"saved {tool.name} as a candidate ({tool.digest[:12]}); {self._next(tool)}"
 
     def _next(self, tool: Candidate) -> str:
-        if tool.purpose in self._purposes:
+        if tool.name in self._purposes:
             return "promote_tool tries it, and sessions after this one can call it if it passes"
-        return f"there are no trials for {tool.purpose!r}, so that it stays one"
+        return "there are no trials for that name, so that it stays one"
 
     def promote(self, name: str) -> str:
         """Tries the candidate of that name that was saved last; returns what the model reads.
@@ -87,9 +85,9 @@ class Workbench:
         """
         digest = self._find(name)
         tool = self._pool.tool(digest)
-        purpose = self._purposes.get(tool.purpose)
+        purpose = self._purposes.get(name)
         if purpose is None:
-            raise ToolFault(f"there are no trials for {tool.purpose!r}: {name} stays a candidate")
+            raise ToolFault(f"there are no trials for {name}: it stays a candidate")
         check_fit(parse_function(tool.source, tool.name), purpose.parameters)
         try:
             report = promote(self._pool, digest, self._examiner, self._policy, self._origin)
@@ -116,9 +114,9 @@ class Workbench:
             "save_tool",
             "Save one Python function as a candidate for a tool. It may use its arguments, plain "
             "built-ins and imports of its own, and returns a JSON value. "
-            f"Purposes that can be tried: {known or 'none'}.",
-            _object({"source": _TEXT, "purpose": _TEXT, "name": _TEXT}, ["source"]),
-            lambda arguments: self.save(**_texts(arguments, "source", "purpose", "name")),
+            f"Trials are known for: {known or 'nothing'}.",
+            _object({"source": _TEXT, "name": _TEXT}, ["source"]),
+            lambda arguments: self.save(**_texts(arguments, "source", "name")),
         )
 
     def _promote_tool(self) -> Tool:
@@ -134,8 +132,7 @@ class Workbench:
 def candidate(
     source: str,
     name: str = "",
-    known: Purpose | None = None,
-    purpose: str = "",
+    purposes: Mapping[str, Purpose] = MappingProxyType({}),
     taken: frozenset[str] = frozenset(),
 ) -> Candidate:
     """The candidate in a model's text.
@@ -146,8 +143,7 @@ def candidate(
     Args:
         source: of the function.
         name: of the function, where the model says it too.
-        known: the purpose, where there are references for it.
-        purpose: its name; the function's name where it is empty.
+        purposes: what there are references for, by name.
         taken: names that it can't have.
 
     Raises:
@@ -161,13 +157,11 @@ def candidate(
     except RecursionError as error:
         raise ToolFault("the source is nested too deeply") from error
     check_name(function.name, taken)
-    if known is None and not NAME.match(purpose or function.name):
-        raise ToolFault(f"{purpose!r:.60} is no purpose: lower-case letters, digits and _")
-    if known is not None:
-        check_fit(function, known.parameters)
-        parameters = dict(known.parameters)
-    description = known.description if known else summary(function)
-    return Candidate(function.name, purpose or function.name, description, parameters, text)
+    purpose = purposes.get(function.name)
+    if purpose is None:
+        return Candidate(function.name, summary(function), parameters, text)
+    check_fit(function, purpose.parameters)
+    return Candidate(function.name, purpose.description, dict(purpose.parameters), text)
 
 
 def _texts(arguments: Mapping[str, Any], *names: str) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Who is promoted and who is demoted: the HCP's rules, applied to trials and uses.
 
-A content is tried once for its purpose. What was demoted is never tried again, however it is
+A content is tried once. What was demoted is never tried again, however it is
 spelt.
 """
 
@@ -37,13 +37,13 @@ def promote(
     """Tries a candidate and records what came of it; sessions that begin later can call it.
 
     Raises:
-        ToolFault: it can't be tried: it failed or was demoted before, or its name is another's.
+        ToolFault: it can't be tried: it is promoted, or failed or was demoted before.
         TrialsInvalid: nothing is known and nothing was recorded.
     """
     with pool.trying() as state:
         entry, tool = state.entries[digest], pool.tool(digest)
         _check_open(state, entry)
-        failed = state.attempts(tool.purpose)
+        failed = state.failed(tool.name)
         trials, needed = amount(policy, failed)
         report = examiner.examine(tool, trials, needed, "promotion", failed)
         facts = _facts(report) | {"promoted": report.good}
@@ -55,19 +55,11 @@ def promote(
 def _check_open(state: State, entry: Entry) -> None:
     if entry.status == "promoted":
         raise ToolFault(f"{entry.name} is promoted already")
-    twins = [other for other in state.entries.values() if _same_shape(entry, other)]
-    if any(other.status == "demoted" for other in (entry, *twins)):
+    twins = [other for other in state.of_name(entry.name) if other.shape == entry.shape]
+    if any(twin.status == "demoted" for twin in twins):
         raise ToolFault(f"this code was promoted once and demoted; {entry.name} must change")
-    if any(other.status == "failed" for other in (entry, *twins)):
+    if any(twin.status == "failed" for twin in twins):
         raise ToolFault(f"this code failed its trials; {entry.name} must change to be tried again")
-    there = state.tools.get(entry.name)
-    if there is not None and state.entries[there].purpose != entry.purpose:
-        raise ToolFault(f"{entry.name} is the name of a tool for another purpose; choose another")
-
-
-def _same_shape(entry: Entry, other: Entry) -> bool:
-    same = entry.shape and entry.shape == other.shape
-    return bool(same) and entry.purpose == other.purpose and entry is not other
 
 
 def record_uses(pool: LivePool, uses: Uses, policy: Policy, origin: Origin) -> list[Entry]:
@@ -86,7 +78,7 @@ def retry(
 
     Args:
         pool: the pool.
-        examiner: with the references at hand; a tool for another purpose is left alone.
+        examiner: with the references at hand; a tool that they are not for is left alone.
         policy: the HCP's.
         origin: who asks.
         every: all of them, not only those that are due: that raised, or were used so often.
@@ -103,7 +95,7 @@ def retry(
         for name, digest in sorted(state.tools.items()):
             entry = state.entries[digest]
             due = every or entry.raised > 0 or entry.calls >= policy.retrial_uses
-            if due and entry.purpose in known:
+            if due and name in known:
                 reports[name] = _retry_one(pool, entry, examiner, policy, origin)
     settle(pool, policy, origin)
     return reports
@@ -131,6 +123,40 @@ def settle(pool: LivePool, policy: Policy, origin: Origin) -> list[Entry]:
                 pool.add("demoted", pool.tool(digest), origin, reason=reason)
                 demoted.append(entry)
     return demoted
+
+
+def demote_by_hand(pool: LivePool, digest: str, reason: str, origin: Origin) -> None:
+    """Demotes a candidate or tool because a person says so."""
+    with pool.writing():
+        pool.add("demoted", pool.tool(digest), origin, reason=reason)
+
+
+def absorb(
+    pool: LivePool, scratch: LivePool, examiner: Examiner, policy: Policy
+) -> Mapping[str, Report]:
+    """Takes over what a rollout left in a pool of its own, so that rollouts share nothing.
+
+    What was promoted there is tried anew here, under this pool's count of earlier attempts.
+
+    Returns:
+        Digest -> report of what was tried.
+
+    Raises:
+        TrialsInvalid: a tool's trial could not be judged; those before it are recorded.
+    """
+    reports = {}
+    for event in scratch.events_since_birth():
+        origin = Origin(event["session"], event.get("task", ""))
+        if event["event"] == "saved":
+            pool.save(scratch.tool(event["digest"]), origin)
+        elif event["event"] == "tried" and event["promoted"]:
+            try:
+                report = promote(pool, event["digest"], examiner, policy, origin)
+            except ToolFault:
+                # Another rollout had the same idea.
+                continue
+            reports[event["digest"]] = report
+    return reports
 
 
 def _reason(entry: Entry, policy: Policy) -> str:

@@ -79,6 +79,12 @@ class LivePool:
             self.events += fresh
             return self._state.apply(fresh)
 
+    def events_since_birth(self) -> Sequence[Event]:
+        """What was added to this pool, without what was inherited."""
+        with self._mutex:
+            self.state()
+            return [event for event in self.events if event["id"] not in self._inherited]
+
     def tool(self, digest: str) -> Candidate:
         """The candidate of that digest."""
         for tool in (*self.inherited.tools.values(), *self.inherited.demoted.values()):
@@ -117,8 +123,7 @@ class LivePool:
         """Adds what happened to one tool. Call it within `writing`."""
         # An inherited tool's file is the pair's; what is said of it here must stay readable.
         write_candidate(self.folder, tool)
-        named = {"digest": tool.digest, "name": tool.name, "purpose": tool.purpose}
-        self.add_event(kind, origin, **named, **facts)
+        self.add_event(kind, origin, digest=tool.digest, name=tool.name, **facts)
 
     def add_event(self, kind: str, origin: Origin, **facts: Any) -> None:
         """Adds an event. Call it within `writing`."""

@@ -15,9 +15,10 @@ from macaron.errors import ConfigError
 
 @dataclass(frozen=True)
 class Purpose:
-    """What tools can be written for: all that a model knows of the references."""
+    """What a tool can be written for: all that a model knows of the references."""
 
     name: str
+    """The tool's too."""
     description: str
     """What the function must do; also what later sessions read of the tool."""
     parameters: Mapping[str, Any]
@@ -47,7 +48,7 @@ class References(Protocol):
         """What there are references for."""
         ...
 
-    def references(self, purpose: str, rng: random.Random, n: int) -> Sequence[Reference]:
+    def references(self, name: str, rng: random.Random, n: int) -> Sequence[Reference]:
         """n fresh references; the same generator state gives the same ones."""
         ...
 
@@ -64,7 +65,7 @@ class Solved:
         """The one."""
         return (self.purpose,)
 
-    def references(self, purpose: str, rng: random.Random, n: int) -> Sequence[Reference]:
+    def references(self, name: str, rng: random.Random, n: int) -> Sequence[Reference]:
         """Each with the value that `solve` gives."""
         made = [self.make(rng) for _ in range(n)]
         return [Reference(arguments, self.solve(**arguments)) for arguments in made]
@@ -74,28 +75,28 @@ class Several:
     """References of several sources as one.
 
     Args:
-        sources: no two of one purpose.
+        sources: no two for one name.
     """
 
     def __init__(self, sources: Sequence[References]) -> None:
-        self._by_purpose: dict[str, tuple[Purpose, References]] = {}
+        self._by_name: dict[str, tuple[Purpose, References]] = {}
         for source in sources:
             for purpose in source.purposes():
-                if purpose.name in self._by_purpose:
+                if purpose.name in self._by_name:
                     raise ConfigError(
                         "two sources have references for it",
-                        where=f"purpose {purpose.name!r}",
+                        where=f"tool {purpose.name!r}",
                         mend="rename it in one of them",
                     )
-                self._by_purpose[purpose.name] = (purpose, source)
+                self._by_name[purpose.name] = (purpose, source)
 
     def purposes(self) -> Sequence[Purpose]:
         """All, in the order of the sources."""
-        return [purpose for purpose, _ in self._by_purpose.values()]
+        return [purpose for purpose, _ in self._by_name.values()]
 
-    def references(self, purpose: str, rng: random.Random, n: int) -> Sequence[Reference]:
-        """Those of the purpose's source."""
-        return self._by_purpose[purpose][1].references(purpose, rng, n)
+    def references(self, name: str, rng: random.Random, n: int) -> Sequence[Reference]:
+        """Those of the name's source."""
+        return self._by_name[name][1].references(name, rng, n)
 
 
 def same(found: Any, expected: Any) -> bool:

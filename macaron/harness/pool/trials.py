@@ -102,14 +102,14 @@ class Examiner:
 
     def _draw(self, tool: Candidate, seed: int, trial: int) -> Sequence[Reference]:
         rng = random.Random(_seed(seed, trial))
-        drawn = list(self.references.references(tool.purpose, rng, BATCH))
+        drawn = list(self.references.references(tool.name, rng, BATCH))
         if len(drawn) != BATCH:
-            raise ValueError(f"{len(drawn)} references for {tool.purpose!r}, asked for {BATCH}")
+            raise ValueError(f"{len(drawn)} references for {tool.name!r}, asked for {BATCH}")
         return drawn
 
 
 def amount(policy: Policy, failed: int) -> tuple[int, int]:
-    """Trials, and passes needed, where so many candidates for the purpose have failed before.
+    """Trials, and passes needed, where so many candidates of the name have failed before.
 
     Whoever tries often passes by luck at last: with one batch of trials more each time that the
     attempts double, the chance that any of a thousand attempts of the same quality passes by
