@@ -57,7 +57,8 @@ class Report:
     needed: int
     passed: int
     faults: Mapping[str, int]
-    """Kind -> trials that failed so: wrong, raised, timeout, memory, killed, output."""
+    """Kind -> trials that failed so: wrong, raised, timeout, memory, killed, output. Those after
+    which it could no longer pass were not run."""
 
     @property
     def good(self) -> bool:
@@ -86,19 +87,32 @@ class Examiner:
     def examine(self, tool: Candidate, trials: int, needed: int, *occasion: int | str) -> Report:
         """Tries the tool on references that no earlier occasion had.
 
+        It stops at the trial after which too few are left, so that a tool which takes its whole
+        time costs one run.
+
         Raises:
             TrialsInvalid: the sandbox or a verifier failed.
         """
         seed = _seed(self.seed, tool.digest, *occasion)
-        drawn = [self._draw(tool, seed, trial) for trial in range(trials)]
-        jobs = [job for batch in drawn for job in _jobs(tool, batch)]
-        results = self.sandbox.run(jobs)
-        kinds = [
-            _fault(there, batch) or _fault(back, batch[::-1])
-            for batch, there, back in zip(drawn, results[::2], results[1::2], strict=True)
-        ]
-        faults = Counter(kind for kind in kinds if kind)
-        return Report(seed, trials, needed, kinds.count(""), dict(faults))
+        passed, faults = 0, Counter[str]()
+        for trial in range(trials):
+            fault = self._trial(tool, self._draw(tool, seed, trial))
+            passed += not fault
+            faults[fault] += bool(fault)
+            if faults.total() > trials - needed:
+                break
+        return Report(seed, trials, needed, passed, dict(+faults))
+
+    def _trial(self, tool: Candidate, batch: Sequence[Reference]) -> str:
+        """The fault of one trial; empty where it was passed.
+
+        There and back, each in a process of its own: a tool that remembers calls is wrong in one.
+        """
+        for drawn in (batch, batch[::-1]):
+            result = self.sandbox.run([job(tool, [reference.arguments for reference in drawn])])[0]
+            if fault := _fault(result, drawn):
+                return fault
+        return ""
 
     def _draw(self, tool: Candidate, seed: int, trial: int) -> Sequence[Reference]:
         rng = random.Random(_seed(seed, trial))
@@ -142,12 +156,6 @@ def fault_kind(result: Result) -> str:
 def _seed(*parts: int | str) -> int:
     """63 bits; different parts give unrelated seeds."""
     return int(digest_value(parts)[:16], 16) >> 1
-
-
-def _jobs(tool: Candidate, batch: Sequence[Reference]) -> list[Job]:
-    # There and back, each in a process of its own: a tool that remembers calls is wrong in one.
-    arguments = [reference.arguments for reference in batch]
-    return [job(tool, arguments), job(tool, arguments[::-1])]
 
 
 def _fault(result: Result, batch: Sequence[Reference]) -> str:
