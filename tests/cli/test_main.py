@@ -16,6 +16,7 @@ from tests.cli.conftest import HOUSE, Command
 
 COMMANDS = {
     "improve", "status", "pairs list", "pairs show", "pairs diff", "rollback",
+    "pool list", "pool show", "pool demote",
     "experience stats", "experience import", "doctor",
 }  # fmt: skip
 
