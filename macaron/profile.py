@@ -63,6 +63,9 @@ class Profile(Section):
     dtype: Literal["float32", "bfloat16"] = Field(
         "float32", description="of weights and activations, in sampling and training alike"
     )
+    sandbox: tuple[str, ...] = Field(
+        (), description="isolation that must be active, by its names in docs/sandbox.md"
+    )
 
 
 def parse_toml(path: Path, kind: type[Document]) -> Document:

@@ -156,6 +156,7 @@ class LocalEngine:
         params: SampleParams,
         n: int = 1,
         seeds: Sequence[int] | None = None,
+        *,
         first: int = 0,
     ) -> list[list[Completion]]:
         """`n` responses to each prompt, as `Engine.sample`.

@@ -6,7 +6,7 @@ Every conversation is rendered here and nowhere else.
 from collections.abc import Sequence
 from typing import Any
 
-from macaron.errors import ConfigError
+from macaron.harness.template import template_of
 from macaron.hcp.document import HCP
 from macaron.messages import Message
 
@@ -51,15 +51,10 @@ def answer_text(tokenizer: Any, token_ids: Sequence[int]) -> str:
     return str(tokenizer.decode(list(token_ids), skip_special_tokens=True))
 
 
+def first_messages(system: str, messages: Sequence[Message]) -> list[Message]:
+    """The conversation with the system prompt, where there is one, before it."""
+    return [{"role": "system", "content": system}, *messages] if system else [*messages]
+
+
 def _render(tokenizer: Any, system: str, messages: Sequence[Message]) -> list[int]:
-    if not tokenizer.chat_template:
-        raise ConfigError(
-            "the tokenizer has no chat template",
-            where=str(tokenizer.name_or_path),
-            mend="give a base with a chat template",
-        )
-    conversation = [{"role": "system", "content": system}, *messages] if system else [*messages]
-    encoded = tokenizer.apply_chat_template(
-        conversation, add_generation_prompt=True, tokenize=True, return_dict=False
-    )
-    return list(encoded)
+    return template_of(tokenizer).start(first_messages(system, messages))

@@ -5,6 +5,7 @@ raises. Arguments are checked against the tool's schema before the tool sees the
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -133,18 +134,37 @@ def parse_arguments(name: str, arguments_json: str) -> Any:
     """The JSON value in the text; an empty text means no arguments.
 
     Raises:
-        ToolFault: the text is no JSON, or holds what JSON has no word for (NaN).
+        ToolFault: the text is no JSON.
     """
     if not arguments_json.strip():
         return {}
     try:
-        return json.loads(arguments_json, parse_constant=_no_constant)
+        return parse_json(arguments_json)
+    except ToolFault as fault:
+        raise ToolFault(f"{name}: the arguments are {fault.text}", "malformed") from fault
+
+
+def parse_json(text: str) -> Any:
+    """The JSON value in a text that a model wrote.
+
+    Raises:
+        ToolFault: the text is no JSON, or holds a number that is none (NaN, 1e999).
+    """
+    try:
+        return json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     except (ValueError, RecursionError) as error:
-        raise ToolFault(f"{name}: arguments are not JSON: {error}", "malformed") from error
+        raise ToolFault(f"not JSON: {error}", "malformed") from error
 
 
 def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits[:20]} is too large")
+    return number
 
 
 def as_text(value: Any) -> str:

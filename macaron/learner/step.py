@@ -117,7 +117,7 @@ class Training:
             stop_ids=self.data.stop_ids,
         )
         prompts = [self.data.prompts[i] for i in indices]
-        return self.engine.sample(prompts, self.adapter, params, self.config.group, first)
+        return self.engine.sample(prompts, self.adapter, params, self.config.group, first=first)
 
     def _score(self, indices: Sequence[int], groups: list[Any], where: str) -> Rollouts:
         """The groups with their rewards."""

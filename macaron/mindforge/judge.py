@@ -14,8 +14,8 @@ from macaron.mindforge.stores import pair_store
 def judge(cycle: Cycle, challenger: str, evaluated: Artifact) -> Artifact:
     """The verdict's file; the decision and its reasons are in the facts.
 
-    A pair is judged once: one that was judged on an earlier night, because training moved
-    nothing since, keeps the verdict it has. Judged until it passes, it would pass by luck.
+    A pair is judged once: where training ends in one that was judged on an earlier night, the
+    verdict it has stands. Judged until it passes, it would pass by luck.
     """
     verdict = _earlier(cycle, challenger) or _judge(cycle, challenger, evaluated)
     path = write_json(cycle.dir / "verdict.json", verdict.to_json())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from macaron.errors import TrainingError
 from macaron.files import write_json
 from macaron.mindforge.artifact import Artifact
 from macaron.mindforge.cycle import Cycle
@@ -41,6 +42,12 @@ def train(cycle: Cycle, job: Artifact, show: Show) -> Artifact:
         parent=champion.id,
         generation=champion.generation + 1,
     )
+    if challenger.id == champion.id:
+        raise TrainingError(
+            "no adapter moved: there was nothing to learn from",
+            where=str(path),
+            mend="give it experience with corrections, or tasks that it solves now and then",
+        )
     cycle.update(challenger=challenger.id)
     summaries = {key: result.summary for key, result in results.items()}
     out = write_json(cycle.dir / "training" / "result.json", summaries)

@@ -9,6 +9,7 @@ from pathlib import Path
 from macaron.cli.checks.check import Check, fail, guarded, ok, warn
 from macaron.cli.environment import TELEMETRY, cycle_environment
 from macaron.cli.project import database, running
+from macaron.profile import load_profile
 from macaron.settings import Settings
 
 TIMEOUT = 3.0
@@ -20,7 +21,7 @@ def checks(settings: Settings) -> Iterator[Check]:
     yield _mlflow(settings)
     yield from guarded("dvc", lambda: _dvc(settings))
     yield _prefect(settings)
-    yield from guarded("sandbox", _sandbox)
+    yield from guarded("sandbox", lambda: _sandbox(settings))
     yield _lock(settings)
     environment = cycle_environment(settings.state)
     wrong = [name for name, value in TELEMETRY.items() if environment[name] != value]
@@ -86,19 +87,33 @@ def _creatable(name: str, path: Path) -> Check:
     return fail(name, f"{path}: {parent} cannot be written", "check its owner and mode")
 
 
-def _sandbox() -> Check:
-    """Runs a line of code in it, and says what keeps that from the rest of the machine."""
-    from macaron.harness.sandbox import Job, Sandbox
+def _sandbox(settings: Settings) -> Check:
+    """Runs a line of code in both kinds of it, and says what keeps that from the machine."""
+    from macaron.harness.namespace import Namespace
+    from macaron.harness.namespace_server import NamespaceServer
+    from macaron.harness.sandbox import Job, Sandbox, check_level, common_level, level_line
 
-    with Sandbox() as sandbox:
-        level = sandbox.level()
-        (result,) = sandbox.run([Job("print(6 * 7)")])
-    if result.outputs != ("42\n",):
-        return fail("sandbox", f"runs no code: {result.outcome} {result.error}")
-    if not {"namespaces", "seccomp"} & set(level):
-        fact = f"{', '.join(level)}: nothing keeps code from the network"
-        return warn("sandbox", fact, "run on Linux as root, or with user namespaces allowed")
-    return ok("sandbox", ", ".join(level))
+    server = NamespaceServer()
+    try:
+        with Sandbox() as sandbox, Namespace(server=server) as namespace:
+            level = common_level(sandbox.level(), namespace.level)
+            (result,) = sandbox.run([Job("print(6 * 7)")])
+            cell, shell = namespace.run("print(6 * 7)"), namespace.shell("echo 42")
+    finally:
+        server.close()
+    fact = level_line(level)
+    if (result.outputs, cell.printed) != (("42\n",), "42\n"):
+        error = result.error or cell.error
+        return fail("sandbox", f"runs no code: {result.outcome}, {cell.outcome} {error}")
+    where = settings.path(f"models/profiles/{settings.profile}.toml")
+    if where.exists():
+        check_level(load_profile(where).sandbox, level, f"{where}: sandbox")
+    if not {"namespaces", "private-root"} <= set(level):
+        mend = "run on Linux as root, or with user namespaces allowed"
+        return warn("sandbox", f"{fact}; sessions have no files and no shell", mend)
+    if shell.printed != "42\n":
+        return warn("sandbox", f"{fact}; no shell in sessions: {shell.error}", "install /bin/sh")
+    return ok("sandbox", f"{fact}; sessions have files and a shell")
 
 
 def _lock(settings: Settings) -> Check:

@@ -24,7 +24,7 @@ from typing import Any, Literal
 from macaron.errors import MacaronError
 from macaron.files import storage_errors
 
-WORKER = Path(__file__).with_name("sandbox_worker.py")
+WORKER = Path(__file__).parent / "inside" / "job_worker.py"
 CHUNK = 32
 """Jobs sent at once: each exchange costs two changes of process, which a busy machine delays."""
 START_S = 60.0
@@ -150,13 +150,15 @@ class _Worker:
             self._folder.chmod(0o755)
         self._job_s = limits.wall_s
         self._buffer = b""
+        config = json.dumps({**asdict(limits), "host": os.getpid()})
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-B", str(WORKER), json.dumps(asdict(limits))],
+            [sys.executable, "-S", "-B", "-s", "-P", str(WORKER), config],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=self._folder,
-            env={},
+            # The order of sets must be the same in training and in judging.
+            env={"PYTHONHASHSEED": "0"},
         )
         try:
             self.level: tuple[str, ...] = tuple(json.loads(self._read(START_S)))

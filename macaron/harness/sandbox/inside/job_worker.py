@@ -1,20 +1,18 @@
-"""The sandbox's fork server: reads jobs from stdin, runs each in a locked-up child, answers.
+"""The fork server of jobs: reads them from stdin, runs each in a locked-up child, answers.
 
-Run as a script by `sandbox.py` with `python -I -S -B`; it imports nothing of this project. A job's
+Run as a script by `jobs.py`. A job's
 code meets no file, socket, process or variable of the host, and the server outlives what it does.
 """
 
 from __future__ import annotations
 
 import collections
-import ctypes
 import functools
 import gc
 import itertools
 import json
 import math
 import os
-import platform
 import re
 import resource
 import select
@@ -23,11 +21,19 @@ import string
 import sys
 import time
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing itself would only make every child heavier
     from typing import Any, NoReturn
 
+    from macaron.harness.sandbox.inside import filters, kernel, landlock
+
     Limits = dict[str, Any]
+else:
+    import filters
+    import kernel
+    import landlock
 
 PRELOADED = (collections, functools, itertools, json, math, re, string)
 """What model-written code can import: nothing is left open from which to load more."""
@@ -36,53 +42,7 @@ OUTCOMES = ("ok", "error", "memory", "output")
 """What a job can say of itself; the rest is seen from outside."""
 
 NOBODY = 65534
-PR_SET_PDEATHSIG, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 1, 22, 38
-NEW_USER, NEW_NET, NEW_PID, NEW_IPC = 0x10000000, 0x40000000, 0x20000000, 0x08000000
-
-# read write close fstat lseek mmap mprotect munmap rt_sigaction rt_sigprocmask rt_sigreturn brk
-# mremap madvise getpid exit exit_group futex sigaltstack clock_gettime gettimeofday getrusage
-# sched_yield getrandom gettid. None that sleeps: only work uses up a job's time.
-SYSCALLS = {
-    "x86_64": (
-        0xC000003E,
-        (0, 1, 3, 5, 8, 9, 10, 11, 13, 14, 15, 12, 25, 28, 39, 60, 231, 202, 131, 228, 96, 98, 24,
-         318, 186),
-    ),
-    "aarch64": (
-        0xC00000B7,
-        (63, 64, 57, 80, 62, 222, 226, 215, 134, 135, 139, 214, 216, 233, 172, 93, 94, 98, 132,
-         113, 169, 165, 124, 278, 178),
-    ),
-}  # fmt: skip
-
-LIBC = ctypes.CDLL(None, use_errno=True)
-
-
-class _Filter(ctypes.Structure):
-    _fields_ = (
-        ("code", ctypes.c_uint16),
-        ("jt", ctypes.c_uint8),
-        ("jf", ctypes.c_uint8),
-        ("k", ctypes.c_uint32),
-    )
-
-
-class _Program(ctypes.Structure):
-    _fields_ = (("len", ctypes.c_uint16), ("filter", ctypes.POINTER(_Filter)))
-
-
-def seccomp_program() -> _Program | None:
-    """A BPF program that lets the listed system calls pass and refuses all others with EPERM."""
-    if platform.machine() not in SYSCALLS:
-        return None
-    arch, allowed = SYSCALLS[platform.machine()]
-    load, equal, give = 0x20, 0x15, 0x06
-    lines = [(load, 0, 0, 4), (equal, 1, 0, arch), (give, 0, 0, 0x80000000), (load, 0, 0, 0)]
-    for i, number in enumerate(allowed):
-        lines.append((equal, len(allowed) - i, 0, number))
-    lines += [(give, 0, 0, 0x00050000 | 1), (give, 0, 0, 0x7FFF0000)]
-    array = (_Filter * len(lines))(*(_Filter(*line) for line in lines))
-    return _Program(len(lines), ctypes.cast(array, ctypes.POINTER(_Filter)))
+SPACES = kernel.NEW_USER | kernel.NEW_NET | kernel.NEW_PID | kernel.NEW_IPC
 
 
 def shut_in(limits: Limits) -> list[str]:
@@ -96,47 +56,54 @@ def shut_in(limits: Limits) -> list[str]:
             active.append("nobody")
         except OSError:
             pass
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if LIBC.unshare(NEW_USER | NEW_NET | NEW_PID | NEW_IPC) == 0:
+    try:
+        kernel.unshare(SPACES)
         active.append("namespaces")
-        _become_init()
+    except OSError:
+        pass
+    # As init of the new process namespace the server can't be signalled by jobs, and whatever a
+    # job left running dies with it.
+    _behind_a_guard(limits["host"])
+    if "namespaces" in active:
         try:
             os.chroot(".")
             os.chdir("/")
-            active.append("chroot")
+            active.append("private-root")
         except OSError:
             pass
-    LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    program = seccomp_program()
-    if program is not None and _seccomp_works(program):
+    kernel.prctl(kernel.NO_NEW_PRIVS, 1)
+    if landlock.confine({}):
+        active.append("landlock")
+    if filters.works(filters.job_filter()):
         active.append("seccomp")
-        limits["program"] = program
+        limits["program"] = filters.job_filter()
     return active
 
 
-def _become_init() -> None:
-    # A new process namespace begins with the next child; as its init, that child can't be
-    # signalled by jobs, and whatever a job left running dies with it.
-    child = os.fork()
-    if child:
-        os.close(0)
-        os.close(1)
-        _, status = os.waitpid(child, 0)
-        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+def _behind_a_guard(host: int) -> None:
+    """Goes on in a child, while this process waits until that or the host ends.
 
-
-def _seccomp_works(program: _Program) -> bool:
+    PDEATHSIG alone will not do for the host: it would come when the thread that started this
+    process ends.
+    """
+    watched = os.pidfd_open(host)
     child = os.fork()
     if child == 0:
-        done = LIBC.prctl(PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0)
-        os._exit(0 if done == 0 and os.getpid() > 0 else 1)
-    return os.waitpid(child, 0)[1] == 0
+        kernel.prctl(kernel.PDEATHSIG, signal.SIGKILL)
+        os.close(watched)
+        return
+    os.close(0)
+    os.close(1)
+    poller = select.poll()
+    poller.register(watched, select.POLLIN)
+    poller.register(os.pidfd_open(child), select.POLLIN)
+    poller.poll()
+    os._exit(0)
 
 
 def lock_up(limits: Limits) -> None:
     """The last thing a child does before it runs a job's code."""
-    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    kernel.prctl(kernel.PDEATHSIG, signal.SIGKILL)
     for kind, value in (
         (resource.RLIMIT_CPU, limits["cpu_s"]),
         (resource.RLIMIT_AS, limits["memory_bytes"]),
@@ -147,9 +114,7 @@ def lock_up(limits: Limits) -> None:
     ):
         resource.setrlimit(kind, (value, value))
     if "program" in limits:
-        done = LIBC.prctl(PR_SET_SECCOMP, 2, ctypes.byref(limits["program"]), 0, 0)
-        if done != 0:
-            os._exit(1)
+        filters.install(limits["program"])
 
 
 class Overflow(BaseException):
@@ -198,8 +163,8 @@ def run_code(job: dict[str, Any], limits: Limits) -> dict[str, Any]:
         for datum in job["data"]:
             if not space or not job["call"]:
                 space = {"__name__": "job", "DATA": datum}
-                exec(compile(job["prelude"], "<prelude>", "exec"), space)
-                exec(compile(job["code"], "<answer>", "exec"), space)
+                exec(compile(job["prelude"], "<prelude>", "exec", dont_inherit=True), space)
+                exec(compile(job["code"], "<answer>", "exec", dont_inherit=True), space)
             if job["call"]:
                 outputs.append(plain(space[job["call"]](datum)))
             else:
@@ -287,7 +252,10 @@ def main() -> None:
     limits = json.loads(sys.argv[1])
     jobs, answers = sys.stdin.buffer, sys.stdout
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.getppid() != limits["host"]:
+        return
     active = shut_in(limits)
+    os.environ.clear()
     # The first compilation of a process builds the parser's types: 1 ms that no child should pay.
     run_code({"code": "print(1)", "prelude": "", "call": "", "data": [None]}, limits)
     gc.disable()

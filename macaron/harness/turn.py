@@ -1,0 +1,111 @@
+"""A turn: what a session asks an engine for, and what came of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from macaron.engines.base import SampleParams
+from macaron.harness.hooks import Firing, Hooks
+from macaron.harness.stops import FAILED, Stop
+from macaron.harness.tools import FaultKind
+from macaron.harness.use import TurnTools
+from macaron.harness.view import View
+from macaron.messages import Message
+
+
+@dataclass(frozen=True)
+class Request:
+    """One response to sample."""
+
+    prompt: tuple[int, ...]
+    specialist: str
+    params: SampleParams
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A finished turn. Sequences over tokens have one length."""
+
+    specialist: str
+    messages: tuple[Message, ...]
+    """The new ones: those given, as the specialist saw them, its own and its tools' results."""
+    answer: str
+    """For the user; empty where the turn ended without one."""
+    stop_reason: Stop
+    token_ids: tuple[int, ...] = ()
+    """All that the specialist has seen and sampled in the session, up to the turn's end."""
+    loss_mask: tuple[bool, ...] = ()
+    """True on the tokens sampled in this turn; those of earlier turns are its prompt."""
+    logprobs: tuple[float, ...] = ()
+    """log p of this turn's sampled tokens; 0 on the others."""
+    rounds: int = 0
+    """Responses sampled."""
+    calls: int = 0
+    """Tool calls made."""
+    firings: tuple[Firing, ...] = ()
+    """Of the hooks, in their order."""
+    faults: Mapping[FaultKind, int] = field(default_factory=dict)
+    """Calls that came to nothing, by why."""
+    error: str = ""
+    """What failed, for a person; not shown to the user."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the session has gone back to before the turn: there is nothing to deliver."""
+        return self.stop_reason in FAILED
+
+
+@dataclass
+class OpenTurn:
+    """A turn in the making."""
+
+    specialist: str
+    view: View
+    hooks: Hooks
+    tools: TurnTools
+    number: int
+    """Turns that the session had before it."""
+    started: float
+    """Seconds of the session's clock."""
+    given: list[Message]
+    """As other specialists will see them: without skills and notes."""
+    messages: list[Message]
+    mark: int
+    """Tokens of the transcript before the turn."""
+    loaded: frozenset[str]
+    """Skills loaded before the turn."""
+    rounds: int = 0
+    sampled: bool = False
+    """Whether the transcript holds the given messages."""
+
+    def close(self, stop: Stop, answer: str, error: str = "") -> Turn:
+        """The turn as it ended."""
+        transcript, mark = self.view.transcript, self.mark
+        earlier = [False] * mark
+        return Turn(
+            specialist=self.specialist,
+            messages=tuple(self.messages),
+            answer=answer,
+            stop_reason=stop,
+            token_ids=tuple(transcript.ids),
+            loss_mask=(*earlier, *transcript.mask[mark:]),
+            logprobs=(*([0.0] * mark), *transcript.logprobs[mark:]),
+            rounds=self.rounds,
+            calls=self.tools.calls,
+            firings=tuple(self.hooks.firings),
+            faults=dict(self.tools.faults),
+            error=error,
+        )
+
+
+def with_user_text(messages: Sequence[Message], text: str) -> list[Message]:
+    """The messages with another text in the last of the user's."""
+    changed = list(messages)
+    place = last_user(messages)
+    if place is not None:
+        changed[place] = {**changed[place], "content": text}
+    return changed
+
+
+def last_user(messages: Sequence[Message]) -> int | None:
+    """The place of the user's last message."""
+    return next((i for i in reversed(range(len(messages))) if messages[i]["role"] == "user"), None)
