@@ -29,15 +29,17 @@ class Candidate:
     """JSON Schema of an object: its arguments."""
     source: str
     """Python source of one function; LF line ends, one at the end."""
+    calls: tuple[str, ...] = ()
+    """Names of the session's tools that it calls, in order."""
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the content, hex, 64 characters."""
-        return digest_value(asdict(self))
+        return digest_value(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """The file's value."""
-        return asdict(self)
+        return asdict(self) | {"calls": list(self.calls)}
 
     @classmethod
     def from_json(cls, value: Any, where: str) -> "Candidate":
@@ -46,13 +48,14 @@ class Candidate:
         Raises:
             DigestError: a key is missing or unknown, or a value is of another type.
         """
-        kinds = {field.name: str for field in fields(cls)} | {"parameters": dict}
+        kinds: dict[str, type] = {field.name: str for field in fields(cls)}
+        kinds |= {"parameters": dict, "calls": list}
         if not isinstance(value, dict) or set(value) != set(kinds):
             raise DigestError("is no tool: its keys are wrong", where=where)
         wrong = [key for key, kind in kinds.items() if not isinstance(value[key], kind)]
         if wrong:
             raise DigestError(f"is no tool: {', '.join(wrong)} of the wrong type", where=where)
-        return cls(**value)
+        return cls(**{**value, "calls": tuple(value["calls"])})
 
 
 def candidate_file(folder: Path, digest: str) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from macaron.harness.namespace import Namespace
 from macaron.harness.pool.bench import MAX_SAVED, Workbench
 from macaron.harness.pool.calling import functions, namespace_code
 from macaron.harness.pool.carry import carry
@@ -22,7 +23,7 @@ from macaron.harness.pool.judge import (
 from macaron.harness.pool.live import LivePool, Snapshot
 from macaron.harness.pool.references import Purpose, Reference, Solved, same
 from macaron.harness.pool.trials import Report, TrialsInvalid, amount
-from macaron.harness.sandbox import Job, Limits, Sandbox
+from macaron.harness.sandbox import Limits, Sandbox
 from macaron.harness.tools import ToolBox, ToolFault
 from macaron.hcp.schema import PoolConfig
 from macaron.pool.packed import load_packed
@@ -118,13 +119,15 @@ def test_in_a_namespace_a_tool_sees_nothing_of_the_session(
     for source in (TOTAL, LONGEST):
         promoted(pool, sandbox, source)
     code = namespace_code(pool.snapshot())
-    # The session redefines what the tools use: they go on with Python's own.
-    cell = (
-        f"{code}\nsum = max = len = None\n"
-        "print(order_total([[2, 3], [4, 5]]), longest_word(words=['fig', 'plum']))\n"
-        "print('_load' in dir(), order_total.__globals__ is globals())"
-    )
-    assert sandbox.run([Job(cell)])[0].outputs == ("26 plum\nFalse False\n",)
+    with Namespace() as namespace:
+        assert namespace.run(code).outcome == "ok"
+        # The session redefines what the tools use: they go on with Python's own.
+        cell = namespace.run(
+            "sum = max = len = None\n"
+            "print(order_total([[2, 3], [4, 5]]), longest_word(words=['fig', 'plum']))\n"
+            "print('_load' in dir(), order_total.__globals__ is globals())"
+        )
+    assert cell.printed == "26 plum\nFalse False\n"
     assert namespace_code(Snapshot()) == ""
 
 
@@ -351,7 +354,9 @@ def test_a_tool_that_harms_is_a_fault_for_the_model(sandbox: Sandbox, source: st
     made = tool(f"def order_total(lines):\n    {source}\n")
     uses = Uses()
     call = functions(Snapshot({"order_total": made}), sandbox, uses)[0].call
-    with pytest.raises(ToolFault, match=r"order_total (took too long|returned|used too much)"):
+    with pytest.raises(
+        ToolFault, match=r"order_total (took too long|ended its process|returned|used too much)"
+    ):
         call(LINES)
     assert uses.tools[made.digest]["raised"] == 1
 
@@ -474,7 +479,7 @@ def test_a_tool_that_takes_all_its_time_is_run_once(sandbox: Sandbox) -> None:
 
     counted = Counted()
     report = examiner(counted).examine(tool(SLOW), 9, 9, "test")
-    assert (report.faults, counted.runs) == ({"timeout": 1}, 1)
+    assert (report.passed, sum(report.faults.values()), counted.runs) == (0, 1, 1)
     assert examiner(counted).examine(tool(TOTAL), 9, 9, "test").passed == 9
 
 

@@ -42,8 +42,8 @@ def numbered(n: int) -> Candidate:
 
 def test_a_name_is_its_content() -> None:
     """Pinned: a tool has this name on every machine and under every Python."""
-    made = Candidate("f", "Does it.", {"type": "object"}, "def f():\n    return 1\n")
-    assert made.digest == "fc6220c60f3323a8b3e05386cd8e22fbe937263e6328bdf3eb02dc0aa51f5d4b"
+    made = Candidate("f", "Does it.", {"type": "object"}, "def f():\n    return 1\n", ("find",))
+    assert made.digest == "db4d696e14ee4518bc5e58909fda19259562f6ab8233fcd8ef1bf9bd426c3d18"
 
 
 def test_an_event_that_was_cut_is_no_event(tmp_path: Path) -> None:

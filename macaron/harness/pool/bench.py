@@ -14,6 +14,8 @@ from macaron.harness.pool.references import Purpose
 from macaron.harness.pool.schema import check_fit, derive
 from macaron.harness.pool.source import (
     check_name,
+    free_names,
+    function_name,
     normalise,
     parse_function,
     shape,
@@ -88,7 +90,7 @@ class Workbench:
         purpose = self._purposes.get(name)
         if purpose is None:
             raise ToolFault(f"there are no trials for {name}: it stays a candidate")
-        check_fit(parse_function(tool.source, tool.name), purpose.parameters)
+        check_fit(parse_function(tool.source, tool.name, purpose.tools), purpose.parameters)
         try:
             report = promote(self._pool, digest, self._examiner, self._policy, self._origin)
         except TrialsInvalid as error:
@@ -113,7 +115,7 @@ class Workbench:
         return Tool(
             "save_tool",
             "Save one Python function as a candidate for a tool. It may use its arguments, plain "
-            "built-ins and imports of its own, and returns a JSON value. "
+            "built-ins, imports of its own and the tools named here, and returns a JSON value. "
             f"Trials are known for: {known or 'nothing'}.",
             _object({"source": _TEXT, "name": _TEXT}, ["source"]),
             lambda arguments: self.save(**_texts(arguments, "source", "name")),
@@ -151,8 +153,11 @@ def candidate(
     """
     text = normalise(source)
     try:
-        function = parse_function(text, name)
+        # What it may call hangs on its name, which is known only once it is parsed.
+        offered = _offered(purposes.get(function_name(text)))
+        function = parse_function(text, name, offered)
         parameters = derive(function)
+        calls = tuple(sorted(free_names(text) & set(offered)))
         shape(text)
     except RecursionError as error:
         raise ToolFault("the source is nested too deeply") from error
@@ -161,7 +166,11 @@ def candidate(
     if purpose is None:
         return Candidate(function.name, summary(function), parameters, text)
     check_fit(function, purpose.parameters)
-    return Candidate(function.name, purpose.description, dict(purpose.parameters), text)
+    return Candidate(function.name, purpose.description, dict(purpose.parameters), text, calls)
+
+
+def _offered(purpose: Purpose | None) -> tuple[str, ...]:
+    return purpose.tools if purpose else ()
 
 
 def _texts(arguments: Mapping[str, Any], *names: str) -> dict[str, str]:
@@ -183,4 +192,5 @@ def _object(properties: Mapping[str, Any], required: Sequence[str]) -> dict[str,
 
 def _described(purpose: Purpose) -> str:
     arguments = ", ".join(purpose.parameters.get("properties", {}))
-    return f"{purpose.name}({arguments}): {purpose.description}"
+    using = f" It may call {', '.join(purpose.tools)}." if purpose.tools else ""
+    return f"{purpose.name}({arguments}): {purpose.description}{using}"

@@ -1,12 +1,13 @@
-"""Calling what was promoted, on both surfaces: a tool's source runs in a sandbox, never here."""
+"""Calling what was promoted, on both surfaces."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
+from macaron.harness.namespace import Namespace
 from macaron.harness.pool.judge import Uses
 from macaron.harness.pool.live import Snapshot
-from macaron.harness.pool.trials import fault_kind, job
-from macaron.harness.sandbox import Sandbox
+from macaron.harness.pool.running import Use, call_in, define_in, definitions, fault_kind, job
+from macaron.harness.sandbox import Result, Sandbox
 from macaron.harness.tools import Tool, ToolFault
 from macaron.pool.candidate import Candidate
 
@@ -17,28 +18,41 @@ _ENDS = {
     "killed": "ended its process",
 }
 
-_LOADER = """\
-def _load(source, name):
-    space = {"__name__": "pool"}
-    exec(compile(source, "<tool " + name + ">", "exec"), space)
-    return space[name]
-"""
 
-
-def functions(snapshot: Snapshot, sandbox: Sandbox, uses: Uses) -> list[Tool]:
+def functions(
+    snapshot: Snapshot,
+    sandbox: Sandbox,
+    uses: Uses,
+    use: Use | None = None,
+    namespaces: Callable[[], Namespace] = Namespace,
+) -> list[Tool]:
     """The tools as functions: each call runs in a sandboxed process of its own.
 
     Args:
         snapshot: the session's.
         sandbox: with the limits of the HCP's workspace.
         uses: counts what becomes of the calls.
+        use: makes the calls that tools make, through the session's hooks; without it, tools that
+            call others are left out.
+        namespaces: opens what such a tool runs in.
     """
-    return [_function(tool, sandbox, uses) for tool in snapshot.tools.values()]
+
+    def run(tool: Candidate, arguments: dict[str, Any]) -> Result:
+        if use is None or not tool.calls:
+            return sandbox.run([job(tool, [arguments])])[0]
+        with namespaces() as namespace:
+            made = define_in(namespace, tool)
+            return made if made.outcome != "ok" else call_in(namespace, tool, arguments, use)
+
+    able = [tool for tool in snapshot.tools.values() if use is not None or not tool.calls]
+    return [_function(tool, run, uses) for tool in able]
 
 
-def _function(tool: Candidate, sandbox: Sandbox, uses: Uses) -> Tool:
+def _function(
+    tool: Candidate, run: Callable[[Candidate, dict[str, Any]], Result], uses: Uses
+) -> Tool:
     def call(arguments: dict[str, Any]) -> Any:
-        result = sandbox.run([job(tool, [arguments])])[0]
+        result = run(tool, arguments)
         if result.outcome == "invalid":
             raise ToolFault(f"{tool.name} could not be run now")
         if result.outcome == "ok" and len(result.outputs) == 1:
@@ -52,20 +66,5 @@ def _function(tool: Candidate, sandbox: Sandbox, uses: Uses) -> Tool:
 
 
 def namespace_code(snapshot: Snapshot) -> str:
-    """Code that defines the tools in a Python namespace, for a session's sandboxed process.
-
-    Each function has globals of its own: it can't come to depend on the session's variables,
-    which its trials didn't have, and the session's code can't redefine what it uses.
-    """
-    if not snapshot.tools:
-        return ""
-    loads = [f"{name} = _load({tool.source!r}, {name!r})" for name, tool in snapshot.tools.items()]
-    return "\n".join([_LOADER, *loads, "del _load"])
-
-
-def signatures(snapshot: Snapshot) -> Mapping[str, str]:
-    """Name -> how a REPL's prompt describes the function."""
-    return {
-        name: f"{name}({', '.join(tool.parameters.get('properties', {}))}): {tool.description}"
-        for name, tool in snapshot.tools.items()
-    }
+    """Code that defines the tools in a session's namespace, to be run as its first cell."""
+    return definitions(snapshot.tools.values())

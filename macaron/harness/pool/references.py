@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from macaron.errors import ConfigError
+from macaron.harness.tools import Tool
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Purpose:
     """What the function must do; also what later sessions read of the tool."""
     parameters: Mapping[str, Any]
     """JSON Schema of an object: the arguments that it is called with."""
+    tools: tuple[str, ...] = ()
+    """Names of the session's tools that the function may call."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,10 @@ class Reference:
     expected: Any = None
     """The JSON value that is right, unless `check` says."""
     check: Callable[[Any], bool] | None = None
-    """A verifier of the value, where more than one is right. It must take any JSON value."""
+    """A verifier of the value, where more than one is right, or of the state that the tools were
+    left in. It must take any JSON value."""
+    tools: Sequence[Tool] = ()
+    """The tools that the function may call, on a world of this reference's own."""
 
     def accepts(self, found: Any) -> bool:
         """Whether the value, made of JSON's own types, is right."""

@@ -12,7 +12,7 @@ import symtable
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from macaron.files import digest_bytes
 from macaron.harness.tools import ToolFault
@@ -56,12 +56,13 @@ def check_name(name: str, taken: frozenset[str] = frozenset()) -> str:
     return name
 
 
-def parse_function(source: str, name: str = "") -> ast.FunctionDef:
+def parse_function(source: str, name: str = "", offered: Collection[str] = ()) -> ast.FunctionDef:
     """The one function in a normalised source.
 
     Args:
         source: a model's text.
         name: that the function must have; any where it is empty.
+        offered: names of the session's tools that it may call.
 
     Raises:
         ToolFault: it is something else, or a function that depends on more than its arguments.
@@ -73,13 +74,19 @@ def parse_function(source: str, name: str = "") -> ast.FunctionDef:
     _check_signature(function)
     for node in ast.walk(function):
         _check_node(node, function.name)
-    strange = sorted(_free_names(source) - OPEN - {function.name})
+    strange = sorted(free_names(source) - OPEN - {function.name, *offered} - _errors(offered))
     if strange:
         raise ToolFault(
             f"{function.name} uses {', '.join(strange)[:80]}, which a tool doesn't have: "
             "it sees its arguments, its own variables and plain built-ins"
         )
     return function
+
+
+def function_name(source: str) -> str:
+    """The name that a function's source gives it; empty where it is no function."""
+    found = re.search(r"^def\s+(\w+)", source, re.M)
+    return found.group(1) if found else ""
 
 
 def summary(function: ast.FunctionDef) -> str:
@@ -178,8 +185,17 @@ def _check_import(node: ast.Import | ast.ImportFrom) -> None:
         )
 
 
-def _free_names(source: str) -> set[str]:
-    """Names that the source takes from outside of it, whatever the depth they are used at."""
+def _errors(offered: Collection[str]) -> set[str]:
+    """What a function may catch whose calls can be refused."""
+    return {"ToolError"} if offered else set()
+
+
+def free_names(source: str) -> set[str]:
+    """Names that a source takes from outside of it, whatever the depth they are used at.
+
+    Raises:
+        ToolFault: the source cannot be read.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -4,23 +4,22 @@ Only counts come out. No argument, no expected value and no text of the tool's o
 who could write the next tool by it.
 """
 
-import json
 import random
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from macaron.files import digest_value
-from macaron.harness.pool.references import Reference, References, plain
-from macaron.harness.sandbox import Job, Result, Sandbox
+from macaron.harness.namespace import Namespace, NamespaceLimits
+from macaron.harness.pool.references import Reference, References
+from macaron.harness.pool.running import call_in, define_in, job
+from macaron.harness.sandbox import Result, Sandbox
+from macaron.harness.tools import ToolBox
 from macaron.pool.candidate import Candidate
 
 BATCH = 8
 """References in one trial: a guess that is right half of the time passes one in 256."""
-ENTRY = "_call"
-"""The function that the sandbox calls; no tool's name begins so."""
 
 
 class Policy(Protocol):
@@ -83,6 +82,8 @@ class Examiner:
     sandbox: Sandbox
     seed: int
     """Of the host; with the tool's digest it gives the references."""
+    namespaces: Callable[[], Namespace] = lambda: Namespace(NamespaceLimits(cpu_s=1))
+    """Opens what a tool runs in that calls other tools."""
 
     def examine(self, tool: Candidate, trials: int, needed: int, *occasion: int | str) -> Report:
         """Tries the tool on references that no earlier occasion had.
@@ -105,9 +106,25 @@ class Examiner:
 
     def _trial(self, tool: Candidate, batch: Sequence[Reference]) -> str:
         """The fault of one trial; empty where it was passed."""
+        if tool.calls:
+            return self._trial_with_tools(tool, batch)
         # One call after the other in one process: a tool that remembers calls goes wrong.
         arguments = [reference.arguments for reference in batch]
         return _fault(self.sandbox.run([job(tool, arguments)])[0], batch)
+
+    def _trial_with_tools(self, tool: Candidate, batch: Sequence[Reference]) -> str:
+        with self.namespaces() as namespace:
+            if fault := _fault(define_in(namespace, tool), ()):
+                return fault
+            for reference in batch:
+                box = ToolBox(reference.tools)
+                try:
+                    result = call_in(namespace, tool, reference.arguments, box.run)
+                except Exception as error:
+                    raise TrialsInvalid(f"a tool failed: {type(error).__name__}") from error
+                if fault := _fault(result, (reference,)):
+                    return fault
+        return ""
 
     def _draw(self, tool: Candidate, seed: int, trial: int) -> Sequence[Reference]:
         rng = random.Random(_seed(seed, trial))
@@ -126,26 +143,6 @@ def amount(policy: Policy, failed: int) -> tuple[int, int]:
     """
     trials = policy.trials * (1 + failed.bit_length())
     return trials, -(-trials * policy.passes // policy.trials)
-
-
-def program(tool: Candidate) -> str:
-    """The source with an entry that takes the arguments as one datum."""
-    return f"{tool.source}\ndef {ENTRY}(arguments):\n    return {tool.name}(**arguments)\n"
-
-
-def job(tool: Candidate, arguments: Sequence[Mapping[str, Any]]) -> Job:
-    """The tool on arguments, one call after the other in one process."""
-    # Through JSON: what goes in is what a caller could have sent.
-    data = json.loads(json.dumps([plain(a) for a in arguments], allow_nan=False))
-    return Job(program(tool), call=ENTRY, data=tuple(data))
-
-
-def fault_kind(result: Result) -> str:
-    """The name of an exception, or what ended the run; never its text, which the tool writes."""
-    if result.outcome != "error":
-        return result.outcome
-    name = re.match(r"[A-Za-z_]\w{0,39}", result.error)
-    return name.group() if name else "error"
 
 
 def _seed(*parts: int | str) -> int:
