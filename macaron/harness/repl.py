@@ -13,7 +13,7 @@ from typing import Any
 from macaron.harness.calls import Call, Parsed
 from macaron.harness.cut import share
 from macaron.harness.namespace import Cell
-from macaron.harness.space import Space
+from macaron.harness.space import Space, complaint
 from macaron.harness.surface import Introduction
 from macaron.harness.tools import Tool, ToolBox
 from macaron.harness.use import TurnTools
@@ -77,7 +77,7 @@ class Repl:
     def _shown(self, ran: Sequence[tuple[Cell, list[str]]]) -> list[str]:
         """The cells' printed texts and errors within the budget, then notices and notes."""
         printed = [cell.printed[: self._limit].rstrip("\n") for cell, _ in ran]
-        shares = share([*printed, *(cell.error for cell, _ in ran)], self._limit)
+        shares = share([*printed, *(complaint(cell) for cell, _ in ran)], self._limit)
         results = []
         for n, (cell, notes) in enumerate(ran):
             rest = cell.printed[self._limit :].strip() if cell.cut else ""

@@ -13,6 +13,13 @@ _SHELL_PARAMETERS = {
     "properties": {"command": {"type": "string"}},
     "required": ["command"],
 }
+ENDED = {
+    "timeout": "it took too long",
+    "memory": "it took too much memory",
+    "output": "it printed too much",
+    "killed": "it was ended by the sandbox",
+}
+"""Outcome of a run that the sandbox ended -> why."""
 
 
 class SandboxFailedError(Exception):
@@ -89,6 +96,13 @@ class Space:
         return self._namespace
 
 
+def complaint(cell: Cell) -> str:
+    """What went wrong in a cell or command, for the model; "" where nothing did."""
+    why = ENDED.get(cell.outcome, "")
+    undone = f"{why}; all that it did was undone" if why else ""
+    return "\n".join(part for part in (cell.error, undone) if part)
+
+
 def shell_tool(space: Space, chars: int) -> Tool:
     """`shell`: a command on the files of the session's namespace.
 
@@ -99,8 +113,8 @@ def shell_tool(space: Space, chars: int) -> Tool:
 
     def run(arguments: dict[str, Any]) -> str:
         cell = space.shell(arguments["command"], chars)
-        if cell.outcome != "ok":
-            raise ToolFault("\n".join(part for part in (cell.printed, cell.error) if part))
-        return cell.printed
+        if cell.outcome == "ok":
+            return cell.printed
+        raise ToolFault("\n".join(part for part in (cell.printed, complaint(cell)) if part))
 
     return Tool(SHELL, "Runs a shell command.", _SHELL_PARAMETERS, run)

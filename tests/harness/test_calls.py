@@ -30,7 +30,8 @@ FRAGMENTS = st.sampled_from(
     [
         OPEN, CLOSE, "<tool_call", "</tool_call", "{", "}", '"name"', ":", '"add"', ",", "[", "]",
         '"arguments"', "{}", '{"a": 1, "b": 2}', "NaN", "\\", '"', "\n", "null", "<think>",
-        "</think>", "1" * 400, "1e999", '"\\ud800"', "\ud7ff", "\x00", call("add", '{"a": 1, "b": 2}'),
+        "</think>", "1" * 400, "1e999", '"\\ud800"', "\ud7ff", "\x00",
+        call("add", '{"a": 1, "b": 2}'),
     ]
 )  # fmt: skip
 
