@@ -1,6 +1,5 @@
 """Profiles: what a base needs to be trained and judged, one TOML file each."""
 
-import json
 import re
 import tomllib
 from collections.abc import Iterable
@@ -141,9 +140,15 @@ def invalid(
 def dotted(parts: Iterable[str | int]) -> str:
     """A field's path as TOML writes it: a key that is not bare stands in quotes."""
     return ".".join(
-        str(part) if re.fullmatch(r"[A-Za-z0-9_-]+", str(part)) else json.dumps(part)
+        str(part) if re.fullmatch(r"[A-Za-z0-9_-]+", str(part)) else _quoted(str(part))
         for part in parts
     )
+
+
+def _quoted(key: str) -> str:
+    # Not JSON's escapes, which write one letter beyond the first 65,536 as two halves.
+    plain = (c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08x}" for c in key)
+    return f'"{"".join(plain)}"'
 
 
 def known_keys(kind: Any, parts: Iterable[str | int]) -> list[str]:
@@ -153,7 +158,7 @@ def known_keys(kind: Any, parts: Iterable[str | int]) -> list[str]:
             kind = kind.model_fields[str(part)].annotation
         else:
             # The values of a table, or the items of an array.
-            inner = get_args(kind)
+            inner = get_args(kind) or (None,)
             kind = inner[0] if isinstance(part, int) else inner[-1]
     return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else []
 

@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from macaron.profile import Section
 from macaron.settings import PREFIX, Settings
+from scripts.page import refresh
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "ops.md"
 BEGIN = "<!-- settings: made by scripts/settings_reference.py -->\n"
@@ -36,24 +37,5 @@ def _rows(fields: dict[str, FieldInfo], above: tuple[str, ...]) -> Iterator[str]
         yield f"| {key} | `{variable}` | {default} | {field.description} |"
 
 
-def updated(page: str) -> str:
-    """The page with the table between its two markers."""
-    before, rest = page.split(BEGIN)
-    after = rest.split(END)[1]
-    return f"{before}{BEGIN}{reference()}{END}{after}"
-
-
-def main() -> int:
-    """Writes the page, or 1 where --check finds it out of date."""
-    page = PAGE.read_text(encoding="utf-8")
-    if page == updated(page):
-        return 0
-    if "--check" in sys.argv:
-        print(f"{PAGE} is out of date: run python {Path(__file__).name}", file=sys.stderr)
-        return 1
-    PAGE.write_text(updated(page), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(refresh(PAGE, BEGIN, END, reference(), __file__))

@@ -14,4 +14,7 @@ def validate(line: Line, cycle: Cycle, collected: Artifact) -> Artifact:
     line.update("expectations")
     good = run(cycle, collected)
     line.summary = f"{good.facts['good']} rows good, {good.facts['quarantined']} quarantined"
+    if others := good.facts["other_hcp"]:
+        done = "refused" if good.facts["refused"] else "accepted"
+        line.summary += f", {others} of another HCP {done}"
     return good

@@ -73,7 +73,14 @@ def test_light_rooms_import_nothing_heavy_at_module_level(room: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["improve", "--help"], ["pairs", "--help"], ["doctor", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["improve", "--help"],
+        ["pairs", "--help"],
+        ["hcp", "--help"],
+        ["doctor", "--help"],
+    ],
 )
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     code = (

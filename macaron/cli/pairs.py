@@ -155,7 +155,7 @@ def _print_verdict(verdict: "Verdict") -> None:
 
 def _cell(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(value)
+        return ", ".join(map(str, value))
     return "" if value is None else str(value)
 
 

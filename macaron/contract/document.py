@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from macaron.files import digest_value
+from macaron.hcp.scope import Pattern
 from macaron.profile import Section, parse_toml
 
 
@@ -33,6 +34,9 @@ class ExperienceGate(Section):
     """What the night's experience must be like."""
 
     max_quarantined: float = Field(ge=0, le=1, description="share of bad rows that stops a cycle")
+    other_hcp: Literal["refuse", "accept"] = Field(
+        "refuse", description="served and imported turns made under another HCP than the champion's"
+    )
 
 
 class Contract(Section):
@@ -44,7 +48,7 @@ class Contract(Section):
     suites: tuple[Suite, ...] = Field(min_length=1)
     gates: Gates
     experience: ExperienceGate
-    rewritable: tuple[str, ...] = Field(description="HCP paths that the loop may rewrite")
+    rewritable: tuple[Pattern, ...] = Field(description="HCP paths that the loop may rewrite")
 
     @model_validator(mode="after")
     def _suites_are_named_once(self) -> "Contract":

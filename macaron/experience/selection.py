@@ -54,16 +54,20 @@ class Selected:
     answer: str
     prompt_ids: tuple[int, ...] = ()
     response_ids: tuple[int, ...] = ()
+    hcp: str | None = None
+    """Digest of the harness that it was made under; None where none is known."""
 
     def to_json(self) -> dict[str, Any]:
-        """{prompt_ids, response_ids} or {messages, answer}, with weight, origin and trajectory."""
+        """{prompt_ids, response_ids} or {messages, answer}, with weight, origin and trajectory,
+        and the HCP where it is known."""
         content: dict[str, Any] = (
             {"prompt_ids": list(self.prompt_ids), "response_ids": list(self.response_ids)}
             if self.response_ids
             else {"messages": list(self.messages), "answer": self.answer}
         )
         origin = {"origin": self.origin, "trajectory": self.trajectory}
-        return {**content, "weight": self.weight, **origin}
+        made = {"hcp": self.hcp} if self.hcp else {}
+        return {**content, "weight": self.weight, **origin, **made}
 
 
 @dataclass(frozen=True)
@@ -162,6 +166,7 @@ def _example(row: Trajectory, origin: Origin, hcp: str | None) -> Selected:
         answer=text if sampled else row.feedback.correction or "",
         prompt_ids=prompt_ids,
         response_ids=response_ids,
+        hcp=row.hcp,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from macaron.contract.document import ExperienceGate
@@ -25,6 +26,8 @@ QUARANTINE = "quarantine.parquet"
 DOCS = "data-docs"
 BEFORE = "quarantined on import"
 """Reason of the rows that never got into the table."""
+OTHER_HCP = "made under another HCP"
+"""Reason of served and imported rows that nothing else is wrong with; they stop no cycle."""
 REASON = pa.field("reason", pa.string(), nullable=False)
 """Last column of the quarantine: the reasons, joined by "; "."""
 
@@ -39,6 +42,10 @@ class Validation:
     """In `SCHEMA`, and `reason`."""
     share: float
     """Bad rows over all rows, those quarantined before included; 0 where there is none."""
+    other_hcp: int
+    """Served and imported rows made under another HCP, with nothing else wrong with them."""
+    refused: int
+    """Those of them that the contract refuses: they are in quarantine, and no bad rows."""
     reasons: Mapping[str, int]
     """Reason -> rows, the commonest first; a row may have several."""
     good_path: Path
@@ -63,7 +70,8 @@ def validate(
     Args:
         table: in `SCHEMA`.
         gate: the contract's limits.
-        hcp: digest of the harness that rollouts must have been made under.
+        hcp: digest of the harness that rollouts must have been made under, and other rows as
+            well, unless the gate accepts those of another one. Rows of no harness are accepted.
         pair: id of the pair that rollouts must have been made by.
         out: folder of the two tables and the Data Docs.
         already_quarantined: bad rows that never got into the table, such as the importer's.
@@ -77,13 +85,20 @@ def validate(
     check_schema(table.schema, "experience")
     suite = suite or find_root() / SUITE
     failed = failures(flat_columns(table, hcp, pair), suite, out / DOCS)
+    others = _of_another_hcp(table, hcp) - failed.keys()
+    refused = len(others) if gate.other_hcp == "refuse" else 0
+    if refused:
+        failed = {**failed, **{row: [OTHER_HCP] for row in others}}
     good, bad = _part(table, failed)
     good_path, quarantine_path = _write(good, out / GOOD), _write(bad, out / QUARANTINE)
-    rows, quarantined = table.num_rows + already_quarantined, bad.num_rows + already_quarantined
+    rows = table.num_rows + already_quarantined
+    quarantined = bad.num_rows - refused + already_quarantined
     result = Validation(
         good=good,
         quarantined=bad,
         share=quarantined / rows if rows else 0.0,
+        other_hcp=len(others),
+        refused=refused,
         reasons=_reasons(failed, already_quarantined),
         good_path=good_path,
         quarantine_path=quarantine_path,
@@ -97,6 +112,16 @@ def validate(
     if result.share > gate.max_quarantined:
         raise _too_many(result, gate, quarantined, rows)
     return result
+
+
+def _of_another_hcp(table: pa.Table, hcp: str) -> set[int]:
+    """Rows that some other harness made; rollouts have an expectation of their own."""
+    other = pc.and_(
+        pc.not_equal(table["source"], "rollout"),
+        pc.fill_null(pc.not_equal(table["hcp"], hcp), False),
+    )
+    # Not indices_nonzero, which crashes on a table without rows.
+    return {row for row, is_other in enumerate(other.to_pylist()) if is_other}
 
 
 def _part(table: pa.Table, failed: Mapping[int, list[str]]) -> tuple[pa.Table, pa.Table]:
@@ -123,7 +148,7 @@ def _reasons(failed: Mapping[int, list[str]], before: int) -> dict[str, int]:
 def _too_many(
     result: Validation, gate: ExperienceGate, quarantined: int, rows: int
 ) -> ExperienceError:
-    reason, count = next(iter(result.reasons.items()))
+    reason, count = next(entry for entry in result.reasons.items() if entry[0] != OTHER_HCP)
     return ExperienceError(
         f"{quarantined} of {rows} rows are quarantined ({result.share:.0%}; the contract allows "
         f"{gate.max_quarantined:.0%}), most often: {reason} ({count})",

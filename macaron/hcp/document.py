@@ -16,7 +16,6 @@ from macaron.hcp.migration import migrate, migrations
 from macaron.hcp.references import check_references
 from macaron.hcp.schema import (
     HookConfig,
-    Key,
     McpConfig,
     MemoryConfig,
     Part,
@@ -26,6 +25,7 @@ from macaron.hcp.schema import (
     SkillConfig,
     SpecialistConfig,
     Surface,
+    Table,
     ToolConfig,
     WorkspaceConfig,
 )
@@ -39,10 +39,10 @@ class HCP(Part):
 
     version: Literal["1.1"] = Field(description="of the schema: major.minor")
     router: RouterConfig = Field(description="how a turn finds its specialist")
-    specialists: dict[Key, SpecialistConfig] = Field(min_length=1, description="by key: L0 to L3")
-    tools: dict[Key, ToolConfig] = Field({}, description="allowlist, by name")
-    skills: dict[Key, SkillConfig] = Field({}, description="by name")
-    mcp: dict[Key, McpConfig] = Field({}, description="MCP servers, by name")
+    specialists: Table[SpecialistConfig] = Field(min_length=1, description="by key: L0 to L3")
+    tools: Table[ToolConfig] = Field({}, description="allowlist, by name")
+    skills: Table[SkillConfig] = Field({}, description="by name")
+    mcp: Table[McpConfig] = Field({}, description="MCP servers, by name")
     hooks: Annotated[tuple[HookConfig, ...], Field(strict=False)] = Field(
         (), description="asked in this order"
     )

@@ -6,7 +6,7 @@ Texts, names and numbers only: nothing in here is code.
 
 import math
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
@@ -16,6 +16,7 @@ Surface = Literal["functions", "repl", "ui4a"]
 ToolFormat = Literal["hermes"]
 Event = Literal["before_turn", "after_turn", "before_tool", "after_tool", "before_stop"]
 Action = Literal["refuse", "replace", "note", "continue"]
+Named = TypeVar("Named", bound="Part")
 
 BUILTINS = ("load_skill", "save_tool", "promote_tool", "shell")
 """Tools of the harness itself: what a tool with the source `builtin` may be named."""
@@ -48,7 +49,8 @@ def _json_schema(value: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"should be a JSON Schema ({place}: {error.message:.120})") from error
     if value.get("type") != "object":
         raise ValueError('should be a JSON Schema of an object (type = "object")')
-    return value
+    ordered: dict[str, Any] = in_order(value)
+    return ordered
 
 
 def _not_json(value: Any) -> str:
@@ -64,6 +66,20 @@ def _not_json(value: Any) -> str:
     if isinstance(value, float):
         return "" if math.isfinite(value) else str(value)
     return "" if isinstance(value, bool | int) else type(value).__name__
+
+
+def in_order(value: Any) -> Any:
+    """A JSON value with the keys of its tables in the alphabet's order.
+
+    The digest knows no order, so that what a model is shown must not depend on one.
+    """
+    if isinstance(value, dict):
+        return {key: in_order(value[key]) for key in sorted(value)}
+    return [in_order(part) for part in value] if isinstance(value, list) else value
+
+
+def _named(values: dict[str, Named]) -> dict[str, Named]:
+    return {key: values[key] for key in sorted(values)}
 
 
 def _is_text(value: str) -> bool:
@@ -95,6 +111,8 @@ Regex = Annotated[str, AfterValidator(_regex)]
 JsonSchema = Annotated[dict[str, Any], AfterValidator(_json_schema)]
 Key = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 """A name that stands in a path and, for tools, in a model's call."""
+Table = Annotated[dict[Key, Named], AfterValidator(_named)]
+"""Sections by name, in the alphabet's order."""
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -132,7 +150,7 @@ class ToolConfig(Part):
     description: str = Field(description="what the model reads of it")
     parameters: JsonSchema = Field(description="JSON Schema of its arguments, an object")
     source: Annotated[str, AfterValidator(_source)] = Field(
-        description="who gives it: environment, builtin, pool or mcp:<server>"
+        description="who gives it: environment, builtin, pool, or mcp: and a server's name"
     )
 
 

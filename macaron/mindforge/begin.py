@@ -7,11 +7,11 @@ from pathlib import Path
 from macaron.contract.document import load_contract
 from macaron.errors import ConfigError, StorageError
 from macaron.files import digest_file
-from macaron.hcp.document import HCP, load_hcp
+from macaron.hcp.document import load_hcp
 from macaron.mindforge.cycle import Cycle, Inputs, Options, check_base, cycles, open_cycle
 from macaron.mindforge.record import Record, record_pair
 from macaron.mindforge.stores import lineage, pair_store, tracking
-from macaron.pair import HCP_FILE, Pair, base_digest
+from macaron.pair import Pair, base_digest
 from macaron.profile import Profile, load_profile
 from macaron.registry.code import Code
 from macaron.registry.tracking import Tracking
@@ -30,7 +30,8 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
         run: id of the Prefect flow run.
 
     Raises:
-        ConfigError: a document or the base cannot be used, or the champion has another base or HCP.
+        ConfigError: a document or the base cannot be used, or the champion has another base, or
+            another HCP than the one that was asked for.
         RegistryError: the project has no commit to record pairs on.
         StorageError: too little disk is free.
     """
@@ -41,16 +42,20 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
     )
     base = check_base(settings.path(options.base or profile.base))
     contract = settings.path(options.contract or settings.contract)
-    hcp_file = settings.path(options.hcp or settings.hcp)
-    hcp, digest = load_hcp(hcp_file), base_digest(base)
+    # Once there is a champion, its own HCP counts; that of the settings was for the first pair.
+    asked = settings.path(options.hcp) if options.hcp else None
+    if asked:
+        load_hcp(asked)
+    digest = base_digest(base)
     name = model_name(settings, base, settings.path(profile.base))
     registry = tracking(settings, name)
     registry.prepare()
     registry.close_stale_runs()
     champion = _champion(registry, settings)
     if champion is None:
+        hcp_file = asked or settings.path(settings.hcp)
         champion = _ancestor(settings, registry, base, profile, hcp_file, contract, code)
-    _check_champion(champion, digest, hcp, hcp_file)
+    _check_champion(champion, digest, asked)
     inputs = Inputs(
         base=str(base),
         base_digest=digest,
@@ -112,18 +117,18 @@ def _ancestor(
     return pair
 
 
-def _check_champion(champion: Pair, digest: str, hcp: HCP, hcp_file: Path) -> None:
+def _check_champion(champion: Pair, digest: str, asked: Path | None) -> None:
     if champion.base != digest:
         raise ConfigError(
             f"champion {champion.id} was made on base {champion.base[:12]}, this is {digest[:12]}",
             where="base",
             mend="give that base, or another model_name for this one",
         )
-    if champion.hcp != hcp.digest:
+    if asked and champion.hcp != (found := load_hcp(asked).digest):
         raise ConfigError(
-            f"champion {champion.id} runs under HCP {champion.hcp[:12]}, this is {hcp.digest[:12]}",
-            where=str(hcp_file),
-            mend=f"use the champion's own: models/pairs/{champion.id}/{HCP_FILE}",
+            f"champion {champion.id} runs under HCP {champion.hcp[:12]}, this is {found[:12]}",
+            where=str(asked),
+            mend="leave --hcp out: it is the harness of a first pair, and a champion has its own",
         )
 
 

@@ -50,6 +50,7 @@ def _job(
         base_digest=cycle.inputs.base_digest,
         hcp=str(champion / HCP_FILE),
         hcp_digest=cycle.inputs.hcp_digest,
+        other_hcp=cycle.contract().experience.other_hcp,
         out=str(folder / "out"),
         seed=cycle.seed("train"),
         lora=profile.lora,

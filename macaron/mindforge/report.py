@@ -184,6 +184,8 @@ def _experience(night: Night) -> str:
             ("rollouts of the champion", str(collected["rollouts"])),
             ("rows that passed validation", str(good["good"])),
             ("rows quarantined by validation", str(good["quarantined"])),
+            ("rows made under another HCP", str(good["other_hcp"])),
+            ("rows refused for that", str(good["refused"])),
         ],
     )
 

@@ -31,6 +31,11 @@ def validate(cycle: Cycle, collected: Artifact) -> Artifact:
         already_quarantined=collected.facts["quarantined"],
         suite=cycle.settings().path(EXPECTATIONS),
     )
-    facts = {"good": result.good.num_rows, "quarantined": result.quarantined.num_rows}
+    facts = {
+        "good": result.good.num_rows,
+        "quarantined": result.quarantined.num_rows - result.refused,
+        "other_hcp": result.other_hcp,
+        "refused": result.refused,
+    }
     write_json(cycle.dir / "validation" / "summary.json", facts)
     return Artifact.of(result.good_path, share=result.share, docs=str(result.docs), **facts)

@@ -11,7 +11,7 @@ from typing import Any
 
 from macaron.environments import verify
 from macaron.environments.base import Task
-from macaron.errors import ConfigError
+from macaron.errors import ConfigError, ExperienceError
 from macaron.files import read_lines
 from macaron.harness.prompts import answer_ids, answer_prompt, answer_text, label_ids, route_prompt
 from macaron.hcp.document import HCP
@@ -28,10 +28,19 @@ class Dataset:
     """Token ids of the tasks' reference answers, in the order of the prompts."""
 
 
-def build(specialist: SpecialistJob, hcp: HCP, tokenizer: Any) -> Dataset:
+def build(
+    specialist: SpecialistJob, hcp: HCP, tokenizer: Any, *, other_hcp: str = "refuse"
+) -> Dataset:
     """The specialist's data.
 
+    Args:
+        specialist: the job's part.
+        hcp: the harness to train under.
+        tokenizer: of the base.
+        other_hcp: what becomes of examples made under another one: refuse or accept.
+
     Raises:
+        ExperienceError: an example was made under another HCP, which is refused.
         ConfigError: a task is of another specialist, the HCP has no such label, or a line
             cannot be read.
     """
@@ -45,7 +54,7 @@ def build(specialist: SpecialistJob, hcp: HCP, tokenizer: Any) -> Dataset:
     data = SpecialistData(
         prompts=[answer_prompt(tokenizer, hcp, key, task.messages) for task in tasks],
         score=_scorer(tasks, tokenizer),
-        examples=_examples(specialist.examples.path, key, hcp, tokenizer),
+        examples=_examples(specialist.examples.path, key, hcp, tokenizer, other_hcp),
         routing=_routing(turns, hcp, tokenizer, specialist.routing.path),
         max_tokens=hcp.specialists[key].max_tokens,
         stop_ids=(tokenizer.eos_token_id,),
@@ -66,7 +75,11 @@ def _tasks(path: str) -> list[Task]:
     return [_read(Task.from_json, value, where) for value, where in _lines(path)]
 
 
-def _examples(path: str, key: str, hcp: HCP, tokenizer: Any) -> list[Example]:
+def _examples(path: str, key: str, hcp: HCP, tokenizer: Any, other_hcp: str) -> list[Example]:
+    lines = _lines(path)
+    if other_hcp == "refuse":
+        _check_harness(lines, hcp.digest)
+
     def read(value: dict[str, Any]) -> Example:
         weight = float(value.get("weight", 1.0))
         if "prompt_ids" in value:
@@ -74,7 +87,19 @@ def _examples(path: str, key: str, hcp: HCP, tokenizer: Any) -> list[Example]:
         prompt = answer_prompt(tokenizer, hcp, key, value["messages"])
         return Example(prompt, answer_ids(tokenizer, value["answer"]), weight)
 
-    return [_read(read, value, where) for value, where in _lines(path)]
+    return [_read(read, value, where) for value, where in lines]
+
+
+def _check_harness(lines: Sequence[tuple[Any, str]], digest: str) -> None:
+    """Examples that say which harness made them were made under this one."""
+    for value, where in lines:
+        made = value.get("hcp") if isinstance(value, dict) else None
+        if made not in (None, digest):
+            raise ExperienceError(
+                f"was made under HCP {str(made)[:12]}, and this trains under {digest[:12]}",
+                where=where,
+                mend='leave it out, or set other_hcp = "accept" in the contract\'s [experience]',
+            )
 
 
 def _routing(turns: Sequence[Task], hcp: HCP, tokenizer: Any, path: str) -> list[Example]:

@@ -53,7 +53,7 @@ class SpecialistJob(Section):
     tasks: Input = Field(description="JSONL of tasks, in the order of use")
     examples: Input = Field(
         description="JSONL of {messages, answer} or {prompt_ids, response_ids}, each with an "
-        "optional weight and origin"
+        "optional weight, origin and digest of the HCP that it was made under"
     )
     routing: Input = Field(description="JSONL of routing tasks, whose reference is the label")
 
@@ -82,6 +82,9 @@ class TrainingJob(Section):
     base_digest: str
     hcp: str = Field(description="file of the harness")
     hcp_digest: str = Field(description="SHA-256 of the HCP's values")
+    other_hcp: Literal["refuse", "accept"] = Field(
+        "refuse", description="examples made under another HCP"
+    )
     out: str = Field(description="folder of the results, one sub-folder a specialist")
     seed: int
     lora: LoraConfig

@@ -97,7 +97,7 @@ class Trainer:
     def _train(self, specialist: SpecialistJob, parent: str, checkpoint: Path) -> Result:
         key, started = specialist.specialist, time.perf_counter()
         folder = self.job.folder(key)
-        dataset = build(specialist, self.hcp, self.tokenizer)
+        dataset = build(specialist, self.hcp, self.tokenizer, other_hcp=self.job.other_hcp)
         texts = probes.choose(dataset.data.prompts, dataset.references)
         before = probes.measure(self.engine, parent, texts)
         summary, moved = self._learn(key, dataset, checkpoint)

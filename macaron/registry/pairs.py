@@ -9,6 +9,7 @@ from typing import Any
 from macaron.contract.verdict import Verdict
 from macaron.errors import DigestError, RegistryError
 from macaron.files import digest_tree, read_json, storage_errors, write_json
+from macaron.hcp import changes
 from macaron.hcp.document import load_hcp
 from macaron.pair import (
     HCP_FILE,
@@ -185,12 +186,19 @@ class PairStore:
 
     def diff(self, first: str, second: str) -> Sequence[Difference]:
         """What differs, part by part, and in the HCP field by field."""
-        old, new = _parts(self.folder(first)), _parts(self.folder(second))
-        return [
+        folders = self.folder(first), self.folder(second)
+        old, new = (_parts(_check_pair(folder)) | _tools(load_pool(folder)) for folder in folders)
+        parts = [
             Difference(part, old.get(part), new.get(part))
             for part in sorted(old.keys() | new.keys())
             if old.get(part) != new.get(part)
         ]
+        before, after = (load_hcp(folder / HCP_FILE) for folder in folders)
+        fields = [
+            Difference(f"hcp.{change.field}", _present(change.old), _present(change.new))
+            for change in changes.diff(before, after)
+        ]
+        return [*parts, *fields]
 
 
 def _manifest(path: Path) -> Pair:
@@ -225,14 +233,12 @@ def _check_weights(path: Path, specialist: str) -> None:
         raise DigestError(f"the adapter of {specialist} is empty", where=str(path), mend=mend)
 
 
-def _parts(folder: Path) -> dict[str, Any]:
-    pair = _check_pair(folder)
+def _parts(pair: Pair) -> dict[str, str]:
     adapters = {f"adapters.{name}": revision for name, revision in pair.adapters.items()}
-    hcp = load_hcp(folder / HCP_FILE).model_dump(mode="json")
-    return {"base": pair.base, **adapters, **_flatten("hcp", hcp), **_tools(load_pool(folder))}
+    return {"base": pair.base, **adapters}
 
 
-def _tools(pool: Packed | None) -> dict[str, Any]:
+def _tools(pool: Packed | None) -> dict[str, str]:
     """What can be called, by its digest, and what was demoted, by its reason."""
     if pool is None:
         return {}
@@ -248,12 +254,8 @@ def _pool_parts(tools: Path) -> dict[str, str]:
     return {"pool": load_packed(tools).digest, "pool_files": digest_tree(tools)}
 
 
-def _flatten(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {name: value}
-    return {
-        k: v for key, inner in value.items() for k, v in _flatten(f"{name}.{key}", inner).items()
-    }
+def _present(value: Any) -> Any:
+    return None if value is changes.ABSENT else value
 
 
 def _short(value: Any) -> str:

@@ -16,7 +16,8 @@ from tests.cli.conftest import HOUSE, Command
 
 COMMANDS = {
     "improve", "status", "pairs list", "pairs show", "pairs diff", "rollback",
-    "pool list", "pool show", "pool demote",
+    "hcp show", "hcp validate", "hcp diff", "hcp set", "hcp approve", "pool list", "pool show",
+    "pool demote",
     "experience stats", "experience import", "doctor",
 }  # fmt: skip
 

@@ -45,6 +45,7 @@ def test_a_correction_replaces_the_answer() -> None:
         "weight": 1.0,
         "origin": "correction",
         "trajectory": "t1",
+        "hcp": HCP,
     }
 
 
@@ -58,6 +59,7 @@ def test_sampled_tokens_are_learned_as_they_were_sampled() -> None:
         "weight": 0.5,
         "origin": "verified",
         "trajectory": "r1",
+        "hcp": HCP,
     }
 
 

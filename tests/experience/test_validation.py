@@ -17,11 +17,11 @@ from macaron.experience.flat import flat_columns
 from macaron.experience.schema import SCHEMA, Feedback, Trajectory
 from macaron.experience.selection import select
 from macaron.experience.table import from_table, to_table
-from macaron.experience.validation import BEFORE, Validation, validate
+from macaron.experience.validation import BEFORE, OTHER_HCP, Validation, validate
 from macaron.files import digest_file
 from tests.experience.rows import HCP, PAIR, chat, rollout, turn
 
-ALL = ExperienceGate(max_quarantined=1)
+ALL = ExperienceGate(max_quarantined=1, other_hcp="accept")
 PROJECT = Path(__file__).parents[2]
 
 
@@ -202,6 +202,29 @@ def test_the_gate_stops_after_everything_was_written(tmp_path) -> None:
     assert pq.read_table(tmp_path / "quarantine.parquet").num_rows == 1
     assert pq.read_table(tmp_path / "good.parquet").num_rows == 1
     assert (tmp_path / "data-docs" / "index.html").exists()
+
+
+def test_turns_of_another_harness_are_refused_and_are_no_fault(tmp_path) -> None:
+    """After a promotion with a changed HCP, the turns served before it are under another one."""
+    rows = [turn("ours"), rollout("r"), text_only("none", source="import", hcp=None, pair=None)]
+    other = [turn(f"served-{n}", hcp="f" * 64, pair="f" * 16) for n in range(5)]
+    worse = turn("bad", hcp="f" * 64, task="{")
+    strict = ExperienceGate(max_quarantined=0.2)
+    night = validate(to_table([*rows, *other, worse]), strict, HCP, PAIR, tmp_path)
+    assert sorted(night.good["id"].to_pylist()) == ["none", "ours", "r"]
+    said = {row["id"]: row["reason"] for row in night.quarantined.to_pylist()}
+    assert said == {f"served-{n}": OTHER_HCP for n in range(5)} | {"bad": "task is not JSON"}
+    assert (night.other_hcp, night.refused, night.share) == (5, 5, 1 / 9)
+    assert night.reasons == {OTHER_HCP: 5, "task is not JSON": 1}
+    with pytest.raises(ExperienceError, match="most often: task is not JSON"):
+        none = ExperienceGate(max_quarantined=0)
+        validate(to_table([*rows, *other, worse]), none, HCP, PAIR, tmp_path)
+
+
+def test_turns_of_another_harness_are_accepted_where_the_contract_says_so(tmp_path) -> None:
+    rows = [turn("ours"), turn("other", hcp="f" * 64)]
+    night = validate(to_table(rows), ALL, HCP, PAIR, tmp_path)
+    assert (night.good.num_rows, night.other_hcp, night.refused) == (2, 1, 0)
 
 
 def test_no_rows_are_no_fault(tmp_path) -> None:

@@ -82,13 +82,12 @@ def test_a_missing_adapter(house: Path) -> None:
     _fails(done, 4, "L1")
 
 
-def test_a_wrong_hcp(house: Path) -> None:
-    hcp = house / "contracts/hcp/nano.toml"
-    kept = hcp.read_text()
-    hcp.write_text(kept.replace('system = "agent"', 'system = "Agent"'))
-    done = macaron(house, "improve")
-    hcp.write_text(kept)
-    _fails(done, 2, "HCP", champion(house))
+def test_another_hcp_than_the_champions(house: Path, tmp_path: Path) -> None:
+    hcp = tmp_path / "other.toml"
+    shipped = (house / "contracts/hcp/nano.toml").read_text()
+    hcp.write_text(shipped.replace('system = "agent"', 'system = "Agent"'))
+    done = macaron(house, "improve", "--hcp", str(hcp))
+    _fails(done, 2, "HCP", champion(house), "leave --hcp out")
 
 
 def test_a_server_that_does_not_answer(house: Path) -> None:
@@ -96,12 +95,11 @@ def test_a_server_that_does_not_answer(house: Path) -> None:
     _fails(macaron(house, "improve", PREFECT_API_URL=nobody), 10, nobody, "does not answer")
 
 
-def test_a_broken_hcp(house: Path) -> None:
-    hcp = house / "contracts/hcp/nano.toml"
-    kept = hcp.read_text()
-    hcp.write_text(kept.replace("max_tokens = 48", 'max_tokens = "many"', 1))
-    done = macaron(house, "improve")
-    hcp.write_text(kept)
+def test_a_broken_hcp(house: Path, tmp_path: Path) -> None:
+    hcp = tmp_path / "broken.toml"
+    shipped = (house / "contracts/hcp/nano.toml").read_text()
+    hcp.write_text(shipped.replace("max_tokens = 48", 'max_tokens = "many"', 1))
+    done = macaron(house, "improve", "--hcp", str(hcp))
     _fails(done, 2, "specialists.L0.max_tokens", "many")
 
 

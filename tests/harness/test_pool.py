@@ -25,7 +25,9 @@ from macaron.harness.pool.references import Purpose, Reference, Solved, same
 from macaron.harness.pool.trials import Report, TrialsInvalid, amount
 from macaron.harness.sandbox import Limits, Sandbox
 from macaron.harness.tools import ToolBox, ToolFault
+from macaron.hcp.document import load_hcp
 from macaron.hcp.schema import PoolConfig
+from macaron.hcp.scope import touched
 from macaron.pool.packed import load_packed
 from tests.harness.pools import (
     INSIDE,
@@ -199,6 +201,13 @@ def test_the_hcp_has_the_rules() -> None:
     rules = PoolConfig()
     assert amount(rules, 0) == (5, 5)
     assert (rules.demote_after, rules.demote_sessions, rules.retrial_uses) == (1, 3, 20)
+
+
+def test_a_rewrite_of_the_rules_waits_for_a_person() -> None:
+    nano = load_hcp(Path(__file__).parents[2] / "contracts" / "hcp" / "nano.toml")
+    for field in PoolConfig.model_fields:
+        pool = nano.pool.model_copy(update={field: 4})
+        assert touched(nano, nano.model_copy(update={"pool": pool})) == ["the pool's rules"]
 
 
 def test_a_new_version_takes_the_name_only_when_it_passes(pool: LivePool, sandbox: Sandbox) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from macaron.environments.base import Task
-from macaron.errors import ConfigError
+from macaron.errors import ConfigError, ExperienceError
 from macaron.harness.prompts import answer_ids, answer_prompt, label_ids, route_prompt
 from macaron.hcp.document import HCP, load_hcp
 from macaron.mint.dataset import Dataset, build
@@ -78,6 +78,19 @@ def test_examples_are_given_as_text_or_as_sampled_ids(
     assert first.prompt_ids == answer_prompt(tokenizer, hcp, "L0", messages)  # type: ignore[arg-type]
     assert first.response_ids == answer_ids(tokenizer, "hello") and first.weight == 0.5
     assert (second.prompt_ids, second.response_ids, second.weight) == ([4, 5], [6, 2], 1.0)
+
+
+def test_an_example_of_another_harness_is_refused_unless_told_otherwise(
+    job: TrainingJob, hcp: HCP, tokenizer: Any, tmp_path: Path
+) -> None:
+    made = {"prompt_ids": [4, 5], "response_ids": [6, 2]}
+    lines = [made, made | {"hcp": hcp.digest}, made | {"hcp": "f" * 64}]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    given = _with(job.specialists[0], "examples", tmp_path / "e.jsonl", text)
+    said = rf"e\.jsonl:3: was made under HCP {'f' * 12}, and this trains under {hcp.digest[:12]}"
+    with pytest.raises(ExperienceError, match=said):
+        build(given, hcp, tokenizer)
+    assert len(build(given, hcp, tokenizer, other_hcp="accept").data.examples) == 3
 
 
 def test_routing_is_the_route_prompt_and_the_labels_ids(
