@@ -461,6 +461,22 @@ def test_a_pair_sees_what_its_ancestors_promoted_and_not_what_others_did(
     assert child.snapshot().tools["inside"].digest == inside
 
 
+def test_what_another_pair_promoted_is_no_evidence_for_this_one(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    parent = live(tmp_path, "p0")
+    other = TOTAL.replace("sum(", "0 + sum(")
+    saved(parent, other)
+    first = promoted(parent, sandbox, TOTAL)
+    child = live(tmp_path, "p1", "p0")
+    promoted(child, sandbox, other)
+    demote_by_hand(parent, tool(other).digest, "by Tests", session())
+    assert parent.snapshot().tools["order_total"].digest == first
+    assert child.snapshot().tools == {}, "it had taken the name"
+    folder = carry(parent, tmp_path / "tools")
+    assert folder and load_packed(folder).tools["order_total"].digest == first
+
+
 def test_rollouts_with_pools_of_their_own_are_taken_over(
     pool: LivePool, sandbox: Sandbox, tmp_path: Path
 ) -> None:

@@ -65,6 +65,22 @@ def test_an_event_that_was_cut_is_no_event(tmp_path: Path) -> None:
         assert set(live(tmp_path).state().entries) == set(again.state().entries)
 
 
+def test_a_cut_event_that_is_longer_than_the_next_is_gone(tmp_path: Path) -> None:
+    pool = live(tmp_path)
+    pool.save(numbered(1), session())
+    path = pool.folder / "log.jsonl"
+    with path.open("a") as file:
+        file.write('{"id": "' + "x" * 5000)
+    live(tmp_path).save(numbered(2), session())
+    assert [e["digest"] for e in read_jsonl(path)] == [numbered(1).digest, numbered(2).digest]
+
+
+@pytest.mark.parametrize("hidden", ["\u202e", "\u200b", "\x0c", "\x1b", "\ue000", "\x7f"])
+def test_a_person_sees_what_python_sees(hidden: str) -> None:
+    with pytest.raises(ToolFault, match=r"the character U\+[0-9A-F]{4}, which can't be seen"):
+        candidate(f"def f(x):\n    # {hidden}\n    return x\n")
+
+
 def test_a_full_disk_is_one_line_and_leaves_no_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
