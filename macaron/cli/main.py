@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from macaron.cli import doctor, experience, hcp, improve, pairs, rollback, status
+from macaron.cli import doctor, experience, hcp, improve, pairs, pool, rollback, status
 from macaron.errors import MacaronError
 
 INTERRUPTED = 130
@@ -30,6 +30,7 @@ app = typer.Typer(
 app.command()(improve.improve)
 app.command()(status.status)
 app.add_typer(pairs.app, name="pairs")
+app.add_typer(pool.app, name="pool")
 app.add_typer(hcp.app, name="hcp")
 app.command()(rollback.rollback)
 app.add_typer(experience.app, name="experience")

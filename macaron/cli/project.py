@@ -68,6 +68,15 @@ def registered(name: str, found: "Sequence[Version]") -> "Version":
     return fits[0]
 
 
+def person() -> str:
+    """Git's user, or the machine's."""
+    import getpass
+    import subprocess
+
+    found = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True)
+    return found.stdout.strip() or getpass.getuser()
+
+
 def running(settings: Settings) -> int | None:
     """Process id of the running cycle; None where none runs."""
     path = settings.state / LOCK
