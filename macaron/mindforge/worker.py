@@ -112,6 +112,7 @@ def routed(chunk: Chunk, tasks: Sequence[Task], pair: Pair, runtime: Runtime) ->
 def _trajectory(
     chunk: Chunk, pair: Pair, task: Task, score: Score, timings: dict[str, float], **row: Any
 ) -> Trajectory:
+    seed = derive(chunk.seed, task.id)
     return Trajectory(
         id=digest_value([pair.id, task.id, chunk.seed, chunk.temperature])[:32],
         session=task.id,
@@ -124,7 +125,7 @@ def _trajectory(
         environment=task.environment,
         kind=task.kind,
         task=json.dumps(task.to_json(), ensure_ascii=False, sort_keys=True),
-        seed=chunk.seed,
+        seed=seed,
         reward=score.reward,
         reward_valid=score.valid,
         reward_components=dict(score.components),

@@ -15,7 +15,7 @@ from macaron.errors import DigestError
 from macaron.harness.allowlist import Sources
 from macaron.harness.driver import Start, run_turns
 from macaron.harness.session import Session
-from macaron.harness.space import Namespace
+from macaron.harness.namespace import Namespace
 from macaron.harness.tools import Tool
 from macaron.harness.turn import Turn
 from macaron.hcp.document import HCP, load_hcp
@@ -34,8 +34,8 @@ class Runtime:
     """The base's."""
     adapters: Mapping[str, str]
     """Specialist -> adapter revision."""
-    namespaces: Callable[[], Namespace] | None = None
-    """Opens a sandboxed namespace, for specialists with the REPL surface."""
+    namespaces: Callable[[int], Namespace] | None = None
+    """Opens a sandboxed namespace from a seed, such as a pool's `acquire`; the REPL surface's."""
     sources: Sources = field(default_factory=dict)
     """What every session of the pair is provided: MCP servers' tools, the pool's."""
 
@@ -79,7 +79,7 @@ def runtime_of(
     engine: Engine,
     tokenizer: Any,
     *,
-    namespaces: Callable[[], Namespace] | None = None,
+    namespaces: Callable[[int], Namespace] | None = None,
     sources: Sources | None = None,
 ) -> Runtime:
     """The runtime of a pair, rebuilt from its own HCP.
@@ -89,7 +89,7 @@ def runtime_of(
         folder: of the pair.
         engine: has the pair's base and adapters.
         tokenizer: the base's.
-        namespaces: opens a sandboxed namespace.
+        namespaces: opens a sandboxed namespace from a seed; by default one is begun when needed.
         sources: what every session is provided.
 
     Raises:
