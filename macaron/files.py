@@ -117,7 +117,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DigestError(
-            f"is no JSON ({error})", where=str(path), mend="restore it, or move it away"
+            f"not JSON: {error}", where=str(path), mend="restore it, or move it away"
         ) from error
 
 
