@@ -14,14 +14,16 @@ from macaron.engines.base import Engine
 from macaron.errors import DigestError
 from macaron.harness.allowlist import Sources
 from macaron.harness.driver import Start, run_turns
-from macaron.harness.session import Session
 from macaron.harness.namespace import Namespace
+from macaron.harness.pool.live import Origin, Snapshot
+from macaron.harness.session import Session
 from macaron.harness.tools import Tool
 from macaron.harness.turn import Turn
 from macaron.hcp.document import HCP, load_hcp
 from macaron.messages import Message
+from macaron.mol.kit import Kit, Workshop
 from macaron.mol.router import route
-from macaron.pair import HCP_FILE, Pair
+from macaron.pair import HCP_FILE, Pair, load_pool
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,11 @@ class Runtime:
     namespaces: Callable[[int], Namespace] | None = None
     """Opens a sandboxed namespace from a seed, such as a pool's `acquire`; the REPL surface's."""
     sources: Sources = field(default_factory=dict)
-    """What every session of the pair is provided: MCP servers' tools, the pool's."""
+    """What every session is provided besides: MCP servers' tools."""
+    carried: Snapshot = field(default_factory=Snapshot)
+    """The helpers that the pair carries."""
+    workshop: Workshop | None = None
+    """Where sessions save helpers; None in rollouts, which must not depend on each other."""
 
     def session(
         self,
@@ -45,6 +51,7 @@ class Runtime:
         tools: Sequence[Tool] = (),
         temperature: float | None = None,
         clock: Callable[[], float] = time.monotonic,
+        origin: Origin | None = None,
     ) -> Session:
         """A new conversation.
 
@@ -53,16 +60,24 @@ class Runtime:
             tools: what its environment provides.
             temperature: in place of the HCP's, for training.
             clock: seconds, for the limit on a turn's time.
+            origin: the session's name in the record of helpers.
         """
-        return Session(
+        made: list[Session] = []
+        kit = Kit.of(self.hcp, self.carried, self.workshop, origin or Origin(str(seed)))
+        names = [tool.name for tool in tools]
+        helpers = kit.sources(lambda *call: made[0].use(*call), names) if kit else {}
+        session = Session(
             self.tokenizer,
             self.hcp,
-            {**self.sources, "environment": tuple(tools)},
+            {**self.sources, **helpers, "environment": tuple(tools)},
             seed=seed,
             temperature=temperature,
             namespaces=self.namespaces,
             clock=clock,
+            at_end=kit.end if kit else _nothing,
         )
+        made.append(session)
+        return session
 
     def turns(self, starts: Sequence[Start]) -> list[Turn]:
         """A turn of each session, batched; neither delivered nor undone."""
@@ -81,6 +96,7 @@ def runtime_of(
     *,
     namespaces: Callable[[int], Namespace] | None = None,
     sources: Sources | None = None,
+    workshop: Workshop | None = None,
 ) -> Runtime:
     """The runtime of a pair, rebuilt from its own HCP.
 
@@ -90,10 +106,11 @@ def runtime_of(
         engine: has the pair's base and adapters.
         tokenizer: the base's.
         namespaces: opens a sandboxed namespace from a seed; by default one is begun when needed.
-        sources: what every session is provided.
+        sources: what every session is provided besides.
+        workshop: where sessions save helpers.
 
     Raises:
-        DigestError: the HCP is not the pair's.
+        DigestError: the HCP is not the pair's, or its helpers are damaged.
     """
     hcp = load_hcp(folder / HCP_FILE)
     if hcp.digest != pair.hcp:
@@ -102,4 +119,12 @@ def runtime_of(
             where=str(folder / HCP_FILE),
             mend="restore it with `dvc pull`",
         )
-    return Runtime(hcp, engine, tokenizer, pair.adapters, namespaces, sources or {})
+    pool = load_pool(folder)
+    carried = Snapshot.of(pool) if pool else Snapshot()
+    return Runtime(
+        hcp, engine, tokenizer, pair.adapters, namespaces, sources or {}, carried, workshop
+    )
+
+
+def _nothing() -> None:
+    pass
