@@ -3,12 +3,16 @@
 Rollouts, judgements and training all play here; nobody renders a prompt or calls a tool otherwise.
 """
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from macaron.environments import environment, verify
+from macaron.environments import environment, references, verify
 from macaron.environments.base import Score, Task, World
+from macaron.harness.pool.live import LivePool
 from macaron.harness.turn import Turn
+from macaron.mol.kit import Workshop, saves
 from macaron.mol.runtime import Runtime
 
 
@@ -32,19 +36,33 @@ def play(
         temperature: in place of the HCP's.
     """
     worlds = [world_of(task) for task in tasks]
-    sessions = [
-        # Attempts share this process's time, so that the clock says nothing of any one of them.
-        runtime.session(seed, world.tools() if world else (), temperature, clock=lambda: 0.0)
-        for seed, world in zip(seeds, worlds, strict=True)
-    ]
-    try:
-        starts = zip(sessions, tasks, strict=True)
-        turns = runtime.turns([(s, task.messages, task.specialist) for s, task in starts])
-    finally:
-        for session in sessions:
-            session.close()
+    with tempfile.TemporaryDirectory() as folder:
+        sessions = [
+            runtime.session(
+                seed,
+                world.tools() if world else (),
+                temperature,
+                # Attempts share this process's time: the clock says nothing of any one of them.
+                clock=lambda: 0.0,
+                scratch=_scratch(runtime, Path(folder) / str(place), seed),
+            )
+            for place, (seed, world) in enumerate(zip(seeds, worlds, strict=True))
+        ]
+        try:
+            starts = zip(sessions, tasks, strict=True)
+            turns = runtime.turns([(s, task.messages, task.specialist) for s, task in starts])
+        finally:
+            for session in sessions:
+                session.close()
     scores = _scores(tasks, turns, worlds)
     return [Episode(turn, score) for turn, score in zip(turns, scores, strict=True)]
+
+
+def _scratch(runtime: Runtime, folder: Path, seed: int) -> Workshop | None:
+    """A pool of an attempt's own: what it saves is tried as in serving, and ends with it."""
+    if not saves(runtime.hcp):
+        return None
+    return Workshop(LivePool(folder, None, ["rollout"]), references(), seed)
 
 
 def world_of(task: Task) -> World | None:

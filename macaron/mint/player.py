@@ -5,16 +5,19 @@ from is what would have happened.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from macaron.engines.base import Engine
 from macaron.engines.randomness import derive
 from macaron.environments.base import Task
+from macaron.harness.pool.live import Snapshot
 from macaron.harness.turn import Turn
 from macaron.hcp.document import HCP
 from macaron.learner.data import Group, Player, Response
 from macaron.mint.episodes import Episode, play, world_of
 from macaron.mol.runtime import Runtime
+from macaron.pair import load_pool
 
 
 def needs_episodes(hcp: HCP, specialist: str, tasks: Sequence[Task]) -> bool:
@@ -47,9 +50,21 @@ def player(runtime: Runtime, tasks: Sequence[Task], temperature: float) -> Playe
     return groups
 
 
-def training_runtime(engine: Engine, tokenizer: Any, hcp: HCP, specialist: str) -> Runtime:
-    """The runtime around an adapter in training, which is named by its specialist's key."""
-    return Runtime(hcp, engine, tokenizer, {specialist: specialist})
+def training_runtime(
+    engine: Engine, tokenizer: Any, hcp: HCP, specialist: str, parent: Path
+) -> Runtime:
+    """The runtime around an adapter in training, which is named by its specialist's key.
+
+    Args:
+        engine: has the adapter.
+        tokenizer: the base's.
+        hcp: the harness.
+        specialist: who learns.
+        parent: folder of the pair that it starts from; its helpers can be called.
+    """
+    pool = load_pool(parent)
+    carried = Snapshot.of(pool) if pool else Snapshot()
+    return Runtime(hcp, engine, tokenizer, {specialist: specialist}, carried=carried)
 
 
 def _group(episodes: Sequence[Episode]) -> Group:

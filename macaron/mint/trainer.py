@@ -148,7 +148,9 @@ class Trainer:
 
         if not needs_episodes(self.hcp, key, dataset.tasks):
             return dataset.data
-        runtime = training_runtime(self.engine, self.tokenizer, self.hcp, key)
+        runtime = training_runtime(
+            self.engine, self.tokenizer, self.hcp, key, Path(self.job.hcp).parent
+        )
         play = player(runtime, dataset.tasks, self.job.grpo.temperature)
         return replace(dataset.data, play=play)
 

@@ -37,19 +37,17 @@ class Kit:
     hcp: HCP
     snapshot: Snapshot
     workshop: Workshop | None = None
-    """None where nothing can be saved: in a rollout that must not touch another."""
+    """Where it saves; None where its HCP does not let it."""
     origin: Origin = field(default_factory=lambda: Origin(""))
     uses: Uses = field(default_factory=Uses)
 
     @classmethod
     def of(
-        cls, hcp: HCP, carried: Snapshot, workshop: Workshop | None, origin: Origin
+        cls, hcp: HCP, snapshot: Snapshot, workshop: Workshop | None, origin: Origin
     ) -> "Kit | None":
         """The kit of a new session; None where its HCP has no use for one."""
-        wanted = {tool.source for tool in hcp.tools.values()} & {"pool", "builtin"}
-        if not wanted:
-            return None
-        return cls(hcp, workshop.pool.snapshot() if workshop else carried, workshop, origin)
+        wanted = saves(hcp) or any(tool.source == "pool" for tool in hcp.tools.values())
+        return cls(hcp, snapshot, workshop, origin) if wanted else None
 
     def sources(self, use: Use, taken: Sequence[str]) -> Mapping[str, Sequence[Tool]]:
         """The tools, by source.
@@ -69,3 +67,11 @@ class Kit:
         """Records what became of the helpers that the session called."""
         if self.workshop is not None:
             record_uses(self.workshop.pool, self.uses, self.hcp.pool, self.origin)
+
+
+def saves(hcp: HCP) -> bool:
+    """Whether the harness lets a specialist save helpers."""
+    return any(
+        name in ("save_tool", "promote_tool") and tool.source == "builtin"
+        for name, tool in hcp.tools.items()
+    )

@@ -43,7 +43,9 @@ class Runtime:
     carried: Snapshot = field(default_factory=Snapshot)
     """The helpers that the pair carries."""
     workshop: Workshop | None = None
-    """Where sessions save helpers; None in rollouts, which must not depend on each other."""
+    """Where sessions save helpers, and from which later ones have them."""
+    window: int | None = None
+    """Longest prompt and response together, tokens; else the tokenizer's."""
 
     def session(
         self,
@@ -52,6 +54,7 @@ class Runtime:
         temperature: float | None = None,
         clock: Callable[[], float] = time.monotonic,
         origin: Origin | None = None,
+        scratch: Workshop | None = None,
     ) -> Session:
         """A new conversation.
 
@@ -61,9 +64,13 @@ class Runtime:
             temperature: in place of the HCP's, for training.
             clock: seconds, for the limit on a turn's time.
             origin: the session's name in the record of helpers.
+            scratch: a workshop of its own, for a session that no other may depend on; it can call
+                the helpers that the pair carries.
         """
         made: list[Session] = []
-        kit = Kit.of(self.hcp, self.carried, self.workshop, origin or Origin(str(seed)))
+        shared = self.workshop if scratch is None else None
+        snapshot = shared.pool.snapshot() if shared else self.carried
+        kit = Kit.of(self.hcp, snapshot, scratch or shared, origin or Origin(str(seed)))
         names = [tool.name for tool in tools]
         helpers = kit.sources(lambda *call: made[0].use(*call), names) if kit else {}
         session = Session(
@@ -73,6 +80,7 @@ class Runtime:
             seed=seed,
             temperature=temperature,
             namespaces=self.namespaces,
+            window=self.window,
             clock=clock,
             at_end=kit.end if kit else _nothing,
         )
