@@ -7,11 +7,12 @@ from pathlib import Path
 from macaron.contract.document import load_contract
 from macaron.errors import ConfigError, DigestError, StorageError
 from macaron.files import digest_file
+from macaron.harness.sandbox import demand_level
 from macaron.hcp.document import load_hcp
 from macaron.mindforge.cycle import Cycle, Inputs, Options, check_base, cycles, open_cycle
 from macaron.mindforge.record import Record, record_pair
 from macaron.mindforge.stores import lineage, pair_store, tracking
-from macaron.pair import Pair, base_digest, how_to_restore
+from macaron.pair import HCP_FILE, Pair, base_digest, how_to_restore
 from macaron.profile import Profile, load_profile
 from macaron.registry.code import Code
 from macaron.registry.tracking import Tracking
@@ -30,16 +31,16 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
         run: id of the Prefect flow run.
 
     Raises:
-        ConfigError: a document or the base cannot be used, or the champion has another base, or
-            another HCP than the one that was asked for.
+        ConfigError: a document or the base cannot be used, the champion has another base, or
+            another HCP than the one that was asked for, or isolation is demanded that is not here.
         RegistryError: the project has no commit to record pairs on.
         StorageError: too little disk is free.
     """
     _check_disk(settings)
     code = lineage(settings).code()
-    profile = load_profile(
-        settings.path(f"models/profiles/{options.profile or settings.profile}.toml")
-    )
+    profile_file = settings.path(f"models/profiles/{options.profile or settings.profile}.toml")
+    profile = load_profile(profile_file)
+    demand_level(profile.sandbox, f"{profile_file}: sandbox")
     base = check_base(settings.path(options.base or profile.base))
     contract = settings.path(options.contract or settings.contract)
     # Once there is a champion, its own HCP counts; that of the settings was for the first pair.
@@ -56,6 +57,8 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
         hcp_file = asked or settings.path(settings.hcp)
         champion = _ancestor(settings, registry, base, profile, hcp_file, contract, code)
     _check_champion(champion, digest, asked)
+    harness = settings.pairs / champion.id / HCP_FILE
+    demand_level(load_hcp(harness).workspace.level, f"{harness}: workspace.level")
     inputs = Inputs(
         base=str(base),
         base_digest=digest,
