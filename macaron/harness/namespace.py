@@ -4,99 +4,22 @@ Only what a cell prints comes back. Whatever a cell does, the namespace is after
 cell left it (`ok`, `error`) or as it was before (every other outcome), variables and files alike.
 """
 
-import contextlib
 import json
-import os
-import select
-import signal
-import socket
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from macaron.errors import ConfigError
+from macaron.harness.namespace_limits import NamespaceLimits, WorkspaceLimits
+from macaron.harness.namespace_link import Gone, Link
 from macaron.harness.namespace_server import START_S, NamespaceServer, shared_server
-from macaron.harness.sandbox.inside import frames
 from macaron.harness.sandbox.jobs import Outcome, SandboxError
 from macaron.harness.sandbox.level import check_level
 
+__all__ = ["Cell", "Namespace", "NamespaceLimits", "WorkspaceLimits"]
+
 Function = Callable[[dict[str, Any]], Any]
 OUTCOMES = ("ok", "error", "timeout", "memory", "killed", "output")
-
-
-class WorkspaceLimits(Protocol):
-    """The HCP's [workspace], or anything with its fields; each is explained below."""
-
-    @property
-    def cpu_s(self) -> int: ...
-    @property
-    def wall_s(self) -> float: ...
-    @property
-    def memory_mib(self) -> int: ...
-    @property
-    def processes(self) -> int: ...
-    @property
-    def file_mib(self) -> int: ...
-    @property
-    def open_files(self) -> int: ...
-    @property
-    def network(self) -> bool: ...
-    @property
-    def level(self) -> Sequence[str]: ...
-
-
-@dataclass(frozen=True)
-class NamespaceLimits:
-    """What one session may use."""
-
-    cpu_s: int = 5
-    """Processor time of one cell, whole seconds."""
-    wall_s: float = 20.0
-    """Time of one cell, seconds, without the time that its tools take."""
-    memory_mib: int = 256
-    """Address space of the session's process, beyond an empty interpreter's."""
-    processes: int = 0
-    """Threads that a cell may start; they end with it. Processes it can never start."""
-    file_mib: int = 16
-    """Largest file."""
-    open_files: int = 16
-    """Files open at once."""
-    network: bool = False
-    """The sandbox has none; asking for it is an error."""
-    level: Sequence[str] = ()
-    """Names of isolation that must be active."""
-    output_chars: int = 2000
-    """Printed text that comes back; the rest is cut, with a notice."""
-    flood_chars: int = 1_000_000
-    """Printed text that ends the cell."""
-    folder_mib: int = 32
-    """All files of the session together."""
-    message_kib: int = 1024
-    """A cell's code; a tool's arguments; a tool's answer."""
-    calls: int = 1000
-    """Tool calls in one cell."""
-
-    @classmethod
-    def of(cls, workspace: WorkspaceLimits) -> "NamespaceLimits":
-        """The limits with the fields that the workspace has, and our own for the others."""
-        names = [field.name for field in fields(cls)]
-        return cls(**{n: getattr(workspace, n) for n in names if hasattr(workspace, n)})
-
-    def wire(self) -> dict[str, Any]:
-        """As the server takes them: bytes and whole numbers."""
-        return {
-            "cpu_s": self.cpu_s,
-            "wall_s": self.wall_s,
-            "memory_bytes": self.memory_mib << 20,
-            "threads": self.processes,
-            "file_bytes": self.file_mib << 20,
-            "open_files": self.open_files,
-            "folder_bytes": self.folder_mib << 20,
-            "flood_chars": self.flood_chars,
-            "message_bytes": self.message_kib << 10,
-            "calls": self.calls,
-        }
 
 
 @dataclass(frozen=True)
@@ -145,7 +68,7 @@ class Namespace:
         self._server = server or shared_server()
         check_level(self.limits.level, self._server.level, "workspace.level")
         self._snapshot = False
-        self._link: _Link | None = self._open()
+        self._link: Link | None = self._open()
 
     def __enter__(self) -> "Namespace":
         return self
@@ -215,7 +138,7 @@ class Namespace:
             link.send(b"U")
             kind, body = link.receive(START_S)
             done = kind == b"U" and json.loads(body)["done"]
-        except (_Gone, ValueError):
+        except (Gone, ValueError):
             self.close()
             done = False
         if not (done and self._snapshot):
@@ -236,30 +159,30 @@ class Namespace:
             self._link.close()
             self._link = None
 
-    def _open(self) -> "_Link":
-        return _Link(self._server.open(self.limits.wire()))
+    def _open(self) -> "Link":
+        return Link(self._server.open(self.limits.wire()))
 
-    def _opened(self) -> "_Link":
+    def _opened(self) -> "Link":
         if self._link is None:
             self._link = self._open()
         return self._link
 
-    def _guarded(self, ask: Callable[["_Link"], Cell]) -> Cell:
+    def _guarded(self, ask: Callable[["Link"], Cell]) -> Cell:
         """The cell; `invalid` where the session's own processes failed, and it begins anew."""
         try:
             return ask(self._opened())
-        except (_Gone, ValueError, KeyError, TypeError, RecursionError) as error:
+        except (Gone, ValueError, KeyError, TypeError, RecursionError) as error:
             self.close()
             return Cell("invalid", error=f"the session was lost: {error}")
 
-    def _run(self, link: "_Link", body: bytes, tools: Mapping[str, Function]) -> Cell:
+    def _run(self, link: "Link", body: bytes, tools: Mapping[str, Function]) -> Cell:
         link.send(b"R", body)
         while True:
             kind, found = link.receive(self.limits.wall_s + START_S)
             if kind == b"D":
                 return _cell(found)
             if kind != b"T":
-                raise _Gone("nonsense")
+                raise Gone("nonsense")
             try:
                 answer = self._answer(found, tools)
             except BaseException:
@@ -269,11 +192,11 @@ class Namespace:
                 raise
             link.send(b"A", answer)
 
-    def _shell(self, link: "_Link", body: bytes) -> Cell:
+    def _shell(self, link: "Link", body: bytes) -> Cell:
         link.send(b"H", body)
         kind, found = link.receive(self.limits.wall_s + START_S)
         if kind != b"H":
-            raise _Gone("nonsense")
+            raise Gone("nonsense")
         return _cell(found)
 
     def _answer(self, call: bytes, tools: Mapping[str, Function]) -> bytes:
@@ -297,72 +220,11 @@ class Namespace:
         return answer
 
 
-class _Gone(Exception):
-    """The session's keeper ended, or did not answer."""
-
-
-class _Link:
-    """The socket to a session's keeper."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._socket, self._inbox = connection, frames.Inbox(1 << 28)
-        self._pid, self._ready = 0, False
-
-    def send(self, kind: bytes, body: bytes = b"") -> None:
-        with contextlib.suppress(OSError):
-            # One that is gone shows when its answer is read.
-            self._socket.settimeout(START_S)
-            self._socket.sendall(frames.packed(kind, body))
-
-    def receive(self, seconds: float) -> tuple[bytes, bytes]:
-        if not self._ready:
-            self._greet()
-        return self._next(seconds)
-
-    def _greet(self) -> None:
-        """The server's word who the keeper is, and the keeper's that it is ready."""
-        kind, body = self._next(START_S)
-        if kind == b"P":
-            self._pid = int(body)
-            kind, body = self._next(START_S)
-        if kind != b"L":
-            raise _Gone(json.loads(body)["error"])
-        self._ready = True
-
-    def _next(self, seconds: float) -> tuple[bytes, bytes]:
-        deadline = time.monotonic() + seconds
-        while (message := self._inbox.next()) is None:
-            left = deadline - time.monotonic()
-            try:
-                if left <= 0 or not select.select([self._socket], [], [], left)[0]:
-                    raise _Gone(f"no answer in {seconds:.0f} s")
-                piece = self._socket.recv(1 << 16)
-            except OSError as error:
-                raise _Gone(str(error)) from error
-            if not piece:
-                raise _Gone("its process is gone")
-            self._inbox.add(piece)
-        return message
-
-    def close(self) -> None:
-        """Ends the keeper, and all that it keeps."""
-        if self._pid and not self._hung_up():
-            with contextlib.suppress(OSError):
-                os.kill(self._pid, signal.SIGKILL)
-        self._socket.close()
-
-    def _hung_up(self) -> bool:
-        # Its number may be another's once it is gone.
-        poller = select.poll()
-        poller.register(self._socket, select.POLLRDHUP)
-        return bool(poller.poll(0))
-
-
 def _cell(body: bytes) -> Cell:
     found = json.loads(body)
     outcome = found["outcome"]
     if outcome not in OUTCOMES:
-        raise _Gone("nonsense")
+        raise Gone("nonsense")
     texts = [_clean(found[key]) for key in ("printed", "error")]
     return Cell(outcome, texts[0], texts[1], bool(found["cut"]), float(found["cpu_s"]))
 

@@ -10,7 +10,6 @@ import errno
 import fcntl
 import os
 import select
-import signal
 import socket
 import struct
 import time
@@ -21,12 +20,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from macaron.harness.sandbox.inside import frames, kernel, runner
+    from macaron.harness.sandbox.inside.process import Process, kill_all, kill_strays
 
     Limits = dict[str, Any]
 else:
     import frames
     import kernel
     import runner
+    from process import Process, kill_all, kill_strays
 
 RECEIVE, ANSWER = 0xC0502100, 0xC0182101
 CONTINUE = 1
@@ -42,54 +43,6 @@ class Late(Exception):  # noqa: N818
 
 class Ended(Exception):  # noqa: N818
     """The process ended by itself or was killed by the kernel."""
-
-
-class Process:
-    """One process of the session; a child of the keeper."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid, self.handle = pid, os.pidfd_open(pid)
-        self.ended, self.signal, self.cpu_s = False, 0, 0.0
-
-    def used(self) -> float:
-        """CPU seconds so far."""
-        if not self.ended:
-            try:
-                self.cpu_s = time.clock_gettime((~self.pid << 3) | 2)
-            except OSError:
-                pass
-        return self.cpu_s
-
-    def stop(self) -> bool:
-        """Stops it; False where it has ended."""
-        self._signal(signal.SIGSTOP)
-        return not self.ended and self._wait(os.WUNTRACED)
-
-    def resume(self) -> None:
-        """Lets it go on."""
-        self._signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        """Ends it."""
-        self._signal(signal.SIGKILL)
-        while not self.ended:
-            self._wait(0)
-        if self.handle >= 0:
-            os.close(self.handle)
-            self.handle = -1
-
-    def _signal(self, number: int) -> None:
-        if not self.ended:
-            os.kill(self.pid, number)
-
-    def _wait(self, options: int) -> bool:
-        """Waits for a change of it; whether it stopped."""
-        _, status, usage = os.wait4(self.pid, options)
-        if os.WIFSTOPPED(status):
-            return True
-        self.ended, self.cpu_s = True, usage.ru_utime + usage.ru_stime
-        self.signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        return False
 
 
 class Chain:
@@ -187,7 +140,7 @@ class Chain:
         if self.current is not None and self.current is not self.pinned:
             self.current.kill()
         self.current = self.pinned
-        if lost and os.getpid() == 1 and not _kill_strays(self.pinned.pid):
+        if lost and os.getpid() == 1 and not kill_strays(self.pinned.pid):
             return False
         self.quiet()
         return True
@@ -199,7 +152,7 @@ class Chain:
             self.current.kill()
         self.current = None
         if os.getpid() == 1:
-            _kill_all()
+            kill_all()
         for handle in (self._to, self._sent, self._from, self._gate):
             if handle >= 0:
                 os.close(handle)
@@ -290,30 +243,3 @@ class Chain:
         except (ValueError, ChildProcessError) as error:
             raise frames.Broken("no process of that number was forked") from error
         return pid
-
-
-def _kill_strays(spared: int) -> bool:
-    """Ends every process of the namespace but its init and one; False where it can't tell."""
-    # The next number: no process has a higher one, until they begin anew.
-    last = os.fork()
-    if last == 0:
-        os._exit(0)
-    os.waitpid(last, 0)
-    for pid in range(2, last):
-        try:
-            if pid != spared:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-        except (ProcessLookupError, ChildProcessError):
-            pass
-    return spared < last
-
-
-def _kill_all() -> None:
-    # As init of its namespace this process is spared; the others are its children or will be.
-    try:
-        os.kill(-1, signal.SIGKILL)
-        while True:
-            os.wait()
-    except (ProcessLookupError, ChildProcessError):
-        pass

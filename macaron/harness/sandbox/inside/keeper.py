@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from macaron.harness.sandbox.inside import chain, command, frames, workspace
+    from macaron.harness.sandbox.inside.process import Process
 
     Limits = dict[str, Any]
     Answer = dict[str, Any]
@@ -85,7 +86,7 @@ class Keeper:
             self._put_back(self._files)
         self._say(b"D", answer | {"cpu_s": used})
 
-    def _attended(self, cell: chain.Process, order: bytes) -> Answer:
+    def _attended(self, cell: Process, order: bytes) -> Answer:
         """What became of the cell; the cell itself may still run."""
         try:
             return self._attend(cell, order)
@@ -100,7 +101,7 @@ class Keeper:
         except Aborted:
             return _died("killed", "a tool failed on the host")
 
-    def _attend(self, cell: chain.Process, order: bytes) -> Answer:
+    def _attend(self, cell: Process, order: bytes) -> Answer:
         self._chain.post(b"R", order)
         deadline, calls = time.monotonic() + self._limits["wall_s"], 0
         while True:

@@ -164,6 +164,8 @@ class Zygote:
             frames.send(host, b"P", str(pid).encode())
             return
         try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.close(control)
             os.close(self._proc)
             kernel.prctl(kernel.PDEATHSIG, signal.SIGKILL)
@@ -213,9 +215,13 @@ def _serve(zygote: Zygote, control: socket.socket, host: int) -> None:
     poller = select.poll()
     poller.register(control, select.POLLIN)
     poller.register(host, select.POLLIN)
+    children = _children()
+    poller.register(children, select.POLLIN)
     while True:
-        ready = dict(poller.poll(1000))
-        _reap()
+        ready = dict(poller.poll())
+        if children in ready:
+            os.read(children, 1 << 12)
+            _reap()
         if host in ready:
             return
         if control.fileno() in ready:
@@ -228,6 +234,16 @@ def _serve(zygote: Zygote, control: socket.socket, host: int) -> None:
                 frames.send(handles[0], b"X", json.dumps({"error": str(error)}).encode())
             finally:
                 os.close(handles[0])
+
+
+def _children() -> int:
+    """A descriptor that can be read when a child has ended."""
+    read, write = os.pipe()
+    for handle in (read, write):
+        os.set_blocking(handle, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(write)
+    return read
 
 
 def _reap() -> None:
