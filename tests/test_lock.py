@@ -67,7 +67,7 @@ def imported(*folders: str) -> set[str]:
             if isinstance(node, ast.Import):
                 names |= {alias.name.split(".")[0] for alias in node.names} - beside
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                names.add(node.module.split(".")[0])
+                names |= {node.module.split(".")[0]} - beside
     return names - OURS - ELSEWHERE - set(sys.stdlib_module_names)
 
 
