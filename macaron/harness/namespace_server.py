@@ -112,7 +112,7 @@ class _Process:
             [sys.executable, "-S", "-B", "-s", "-P", str(ZYGOTE), json.dumps(config)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=None if os.environ.get("NSDEBUG") else subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             cwd=self._folder,
             # The order of sets must be the same in training and in serving.
             env={"PYTHONHASHSEED": "0"},

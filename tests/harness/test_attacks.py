@@ -30,8 +30,16 @@ ATTACKS: list[dict[str, Any]] = [a for f in FILES for a in tomllib.loads(f.read_
 SECRET, KEPT = "s3cret-of-the-host", "as it was"
 KEYS = {"id", "kind", "source", "never", "code"}
 OPTIONAL = {"job", "namespace", "then", "then_outcomes", "waits"}
-# Busy machines are slow; only code that waits is meant to meet this limit.
-WALL_S = 30.0
+# Busy machines are slow: a limit is small only where it is meant to be met.
+AMPLE = {"cpu_s": 30, "wall_s": 60.0}
+
+
+def limits(attack: dict[str, Any], place: str) -> dict[str, Any]:
+    """Small ones of the kind that should end the attack."""
+    late = "timeout" in [*attack[place], *attack.get("then_outcomes", [])]
+    if attack.get("waits"):
+        return {**AMPLE, "wall_s": 0.5}
+    return {**AMPLE, "cpu_s": 1} if late else AMPLE
 
 
 def cases(place: str) -> list[Any]:
@@ -53,8 +61,7 @@ class Host:
     port: socket.socket
     abstract: socket.socket
     server: NamespaceServer
-    sandbox: Sandbox
-    waiting: Sandbox
+    sandboxes: dict[str, Sandbox]
     witness: Namespace
     count: int = 0
 
@@ -109,12 +116,14 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
     with (
         port,
         abstract,
-        Sandbox(Limits(wall_s=WALL_S)) as sandbox,
-        Sandbox(Limits(wall_s=0.5)) as waiting,
+        Sandbox(Limits(**AMPLE)) as ample,
+        Sandbox(Limits(**{**AMPLE, "cpu_s": 1})) as short,
+        Sandbox(Limits(**{**AMPLE, "wall_s": 0.5})) as waiting,
         Namespace(server=server) as witness,
     ):
         witness.run("count = 0\nopen('/tmp/other.txt', 'w').write('other')")
-        yield Host(folder, port, abstract, server, sandbox, waiting, witness)
+        sandboxes = {str(box.limits): box for box in (ample, short, waiting)}
+        yield Host(folder, port, abstract, server, sandboxes, witness)
     server.close()
     del os.environ["SECRET_TOKEN"]
 
@@ -130,7 +139,7 @@ def test_the_attacks_are_well_described() -> None:
 
 @pytest.mark.parametrize("attack", cases("job"))
 def test_a_job_stays_inside(host: Host, attack: dict[str, Any]) -> None:
-    sandbox = host.waiting if attack.get("waits") else host.sandbox
+    sandbox = host.sandboxes[str(Limits(**limits(attack, "job")))]
     found, after = sandbox.run([Job(host.code(attack["code"])), Job("print('still here')")])
     said = "".join(str(output) for output in found.outputs)
     assert found.outcome in attack["job"], found
@@ -141,10 +150,10 @@ def test_a_job_stays_inside(host: Host, attack: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("attack", cases("namespace"))
 def test_a_session_stays_inside(host: Host, attack: dict[str, Any]) -> None:
-    limits = NamespaceLimits(cpu_s=1, wall_s=0.5 if attack.get("waits") else WALL_S)
     tools = {"echo": lambda arguments: arguments["value"]}
     server = descendants(host.server.pid)
-    with Namespace(limits, server=host.server) as session:
+    given = NamespaceLimits(**limits(attack, "namespace"))
+    with Namespace(given, server=host.server) as session:
         session.run("mark = [41]\nmark.append(mark)\nopen('/tmp/mark.txt', 'w').write('marked')")
         session.snapshot()
         cell = session.run(host.code(attack["code"]), tools)

@@ -52,7 +52,7 @@ class Chain:
         self._limits, self._host, self._hangup = limits, host, hangup
         self._inbox = frames.Inbox(limits["message_bytes"])
         self._out = bytearray()
-        self._granted, self._refused = False, 0
+        self._granted, self._refused, self._threads = False, 0, 0
         self.current: Process | None = None
         self.pinned: Process | None = None
         self._to, self._sent, self._from, self._gate = -1, -1, -1, -1
@@ -88,7 +88,7 @@ class Chain:
         """
         assert self.current is not None
         self.current.resume()
-        self._granted, self._refused = True, 0
+        self._granted, self._refused, self._threads = True, 0, self._limits["threads"]
         self.post(b"F")
         kind, body = self.hear(
             self.current, time.monotonic() + FORK_S, self.current.used() + FORK_CPU_S
@@ -230,7 +230,10 @@ class Chain:
             granted, self._granted = self._granted, False
             return granted
         thread = flags & kernel.CLONE_THREAD and not flags & kernel.NEW_ALL
-        return bool(thread and self._limits["threads"])
+        if not thread or self._threads == 0:
+            return False
+        self._threads -= 1
+        return True
 
     def _child(self, kind: bytes, body: bytes) -> int:
         """The process id that it says it forked, once that is true."""

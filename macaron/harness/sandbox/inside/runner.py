@@ -118,12 +118,11 @@ def _lock_up(limits: Limits) -> None:
         (resource.RLIMIT_AS, limits["base_bytes"] + limits["memory_bytes"]),
         (resource.RLIMIT_FSIZE, limits["file_bytes"]),
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NOFILE, GATE + 1 + limits["open_files"]),
     ):
         resource.setrlimit(kind, (value, value))
     if limits["namespaces"]:
-        # Itself, the keeper, a snapshot, the state before the cell, and threads.
-        most = 4 + limits["threads"]
+        # Itself, the keeper, a snapshot and the state before the cell, the three with threads.
+        most = 4 + 3 * limits["threads"]
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
     kernel.drop_capabilities()
     if limits["landlock"]:
@@ -135,6 +134,8 @@ def _lock_up(limits: Limits) -> None:
     socket.send_fds(ours, [b"."], [listener])
     ours.close()
     os.close(listener)
+    most = GATE + limits["open_files"]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     filters.install(cell)
 
 
