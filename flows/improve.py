@@ -23,6 +23,7 @@ from tasks.validate import validate
 from tasks.version import version
 
 EXIT = {"promoted": 0, "rejected": 3}
+INTERRUPTED = 130
 UNREACHABLE = ("Failed to reach API", "Timed out while attempting to connect")
 
 
@@ -52,6 +53,9 @@ def main() -> int:
     except MacaronError as error:
         print(f"macaron: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        # The command line says so, where there is one.
+        return INTERRUPTED
 
 
 def _run(options: Options) -> str:

@@ -42,20 +42,20 @@ def digest_tree(folder: Path, pattern: str = "**/*") -> str:
     return digest_value([[str(p.relative_to(folder)), digest_file(p)] for p in files])
 
 
-def check_digest(path: Path, expected: str) -> Path:
+def check_digest(path: Path, expected: str, mend: str = "") -> Path:
     """The path, once its file or folder has the expected digest.
 
     Raises:
         DigestError: it is missing or differs.
     """
     if not path.exists():
-        raise DigestError("is missing", where=str(path), mend="run the cycle again")
+        raise DigestError("is missing", where=str(path), mend=mend or "run the cycle again")
     found = digest_tree(path) if path.is_dir() else digest_file(path)
     if found != expected:
         raise DigestError(
             f"digest is {found[:12]}, recorded as {expected[:12]}",
             where=str(path),
-            mend="restore it with `dvc pull`, or remove it and run the cycle again",
+            mend=mend or "restore it, or remove it and run the cycle again",
         )
     return path
 
@@ -108,8 +108,17 @@ def write_json(target: Path, value: Any) -> Path:
 
 
 def read_json(path: Path) -> Any:
-    """The JSON value in the file."""
-    return json.loads(path.read_text(encoding="utf-8"))
+    """The JSON value in the file.
+
+    Raises:
+        DigestError: what the file holds is no JSON: it was cut or edited.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise DigestError(
+            f"not JSON: {error}", where=str(path), mend="restore it, or move it away"
+        ) from error
 
 
 def read_lines(path: Path) -> list[str]:

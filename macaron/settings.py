@@ -56,7 +56,9 @@ class Settings(BaseSettings):
     profile: str = Field("nano", description="name of a file in models/profiles")
     contract: str = Field("contracts/v1.toml", description="evaluation contract")
     hcp: str = Field("contracts/hcp/nano.toml", description="harness of the ancestor pair")
-    model_name: str = Field("macaron", description="registered model in MLflow")
+    model_name: str = Field(
+        "macaron", pattern=r"^[A-Za-z0-9_.-]+$", description="registered model in MLflow"
+    )
     stores: Stores = Field(Stores(), description="where records live")
     budgets: Budgets = Field(Budgets(), description="what a cycle may use")
     root: Path = Field(Path(), description="project root; MACARON_ROOT or found, never in the file")
@@ -150,6 +152,7 @@ def load_settings(root: Path | None = None) -> Settings:
         ConfigError: one line naming the file or variable and the field.
     """
     found = root or find_root()
+    _check_name(found)
     file = found / FILE
     _check_variables()
     _check_file(file)
@@ -180,6 +183,16 @@ def _check_variables() -> None:
                 raise ConfigError("no such setting", where=name, mend="see `docs/ops.md`")
             kind = field.annotation
             node = kind.model_fields if isinstance(kind, type) and issubclass(kind, Section) else {}
+
+
+def _check_name(root: Path) -> None:
+    """Prefect and MLflow put the path into URLs of their databases as it is."""
+    if odd := sorted(set(str(root)) & set("%?")):
+        raise ConfigError(
+            f"the project's path has {' and '.join(odd)}, which a database's URL cannot hold",
+            where=str(root),
+            mend="move the project to another folder",
+        )
 
 
 def _check_file(file: Path) -> None:

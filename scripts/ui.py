@@ -22,6 +22,8 @@ def main() -> int:
         print("no records yet: make improve", file=sys.stderr)
         return 1
     make_quiet(settings.state)
+    print(f"MLflow opens at http://127.0.0.1:{PORT} in some seconds; choose Model training there.")
+    print("Ctrl-C ends it.", flush=True)
     mlflow = str(Path(sys.executable).with_name("mlflow"))
     where = ["--host", "127.0.0.1", "--port", PORT]
     os.execv(mlflow, [mlflow, "ui", *where, "--backend-store-uri", settings.mlflow_uri])

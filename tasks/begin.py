@@ -3,10 +3,11 @@
 from prefect import task
 from prefect.runtime import flow_run
 
+from macaron.harness.sandbox import level_line, sandbox_level
 from macaron.mindforge.begin import begin as begin_cycle
 from macaron.mindforge.cycle import Cycle, Options
 from macaron.settings import load_settings
-from tasks.console import progress
+from tasks.console import console, progress
 from tasks.sweep import sweep
 
 
@@ -20,4 +21,5 @@ def begin(options: Options) -> Cycle:
     with progress.step("begin") as line:
         cycle = begin_cycle(settings, options, run)
         line.summary = f"cycle {cycle.id}, champion {cycle.inputs.champion}"
+    console.print(f"  [dim]sandbox:  {level_line(sandbox_level())}[/dim]")
     return cycle

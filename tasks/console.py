@@ -35,6 +35,8 @@ class Line:
     def __init__(self, name: str, status: Status | None, left: float) -> None:
         self._name, self._status, self._left = name, status, left
         self._started = time.monotonic()
+        self._first: tuple[float, float] | None = None
+        """Seconds and share at the first sign of progress: a resumed step does not begin at 0."""
         self.summary = ""
 
     def update(self, detail: str, share: float | None = None) -> None:
@@ -44,7 +46,9 @@ class Line:
         spent = time.monotonic() - self._started
         left = self._left - spent
         if share:
-            left = max(left, spent / share - spent)
+            before, done = self._first = self._first or (spent, share)
+            if share > done:
+                left = max(left, (spent - before) / (share - done) * (1 - share))
         self._status.update(f"{self._name:<9} {detail}  [dim]about {clock(left)} left[/dim]")
 
 

@@ -13,5 +13,7 @@ def record_failure(flow: Any, flow_run: Any, state: Any) -> None:
     for record in cycles(settings):
         if record["state"] == "running" and record["run"] == str(flow_run.id):
             error = state.result(raise_on_failure=False)
-            record |= {"state": "failed", "error": str(error), "ended": now()}
+            # Prefect's own word for a signal is an exception without words.
+            why = str(error) or "stopped by a person or a signal"
+            record |= {"state": "failed", "error": why, "ended": now()}
             write_json(settings.state / "cycles" / record["id"] / FILE, record)

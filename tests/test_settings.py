@@ -167,3 +167,11 @@ def test_the_reference_in_the_docs_is_up_to_date() -> None:
         command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
     assert found.returncode == 0, found.stderr
+
+
+def test_a_path_that_no_database_url_can_hold_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "a%20b"
+    folder.mkdir()
+    (folder / "macaron.toml").write_text("")
+    with pytest.raises(ConfigError, match="the project's path has %"):
+        load_settings(folder)

@@ -43,6 +43,7 @@ def import_(
     quarantine file with their number and reason; importing a file again adds nothing.
     """
     from macaron.cli.output import print_facts, print_json
+    from macaron.errors import ExperienceError
     from macaron.experience.importer import import_file
     from macaron.experience.store import ExperienceStore
     from macaron.files import digest_bytes
@@ -57,6 +58,10 @@ def import_(
         print_json(report.to_json())
     else:
         print_facts(_import_facts(report))
+    if report.quarantined == report.lines:
+        raise ExperienceError(
+            "every line is bad", where=str(file), mend=f"see the reasons in {report.quarantine}"
+        )
 
 
 def _stats_facts(stats: "Stats", folder: Path) -> list[tuple[str, str]]:

@@ -38,7 +38,7 @@ def run_flow(root: Path, module: str, arguments: list[str], environment: Mapping
         preexec_fn=die_with_parent,
     )
     try:
-        with _forwarding(child) as received:
+        with _guard(child), _forwarding(child) as received:
             code = child.wait()
     finally:
         _kill_group(child)
@@ -58,12 +58,36 @@ def _forwarding(child: "subprocess.Popen[bytes]") -> Iterator[list[int]]:
         received.append(number)
         child.send_signal(number)
 
-    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    # What is ignored from the start, under nohup or in a script's background, stays ignored.
+    heard = [number for number in FORWARDED if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, forward) for number in heard}
     try:
         yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _guard(child: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """Kills the flow's whole group when this process dies, even by SIGKILL.
+
+    The kernel tells only the flow of that; what the flow started, Prefect's server first, would
+    live on.
+    """
+    waiting = f"read line; kill -KILL -{child.pid} 2>/dev/null"
+    guard = subprocess.Popen(
+        ["/bin/sh", "-c", waiting],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        guard.kill()
+        guard.communicate()
 
 
 def _kill_group(child: "subprocess.Popen[bytes]") -> None:

@@ -2,9 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from macaron.settings import Settings
 
 
 def improve(
@@ -44,9 +47,10 @@ def improve(
     from macaron.settings import load_settings
 
     settings = load_settings()
+    _refuse_a_second(settings)
     chosen: dict[str, Any] = {
         "profile": profile,
-        "base": _existing(base),
+        "base": _existing(base, folder=True),
         "contract": _existing(contract),
         "hcp": _existing(hcp),
         "seed": seed,
@@ -65,12 +69,23 @@ def improve(
     raise typer.Exit(code)
 
 
-def _existing(path: Path | None) -> str:
+def _refuse_a_second(settings: "Settings") -> None:
+    """The cycle would find out by itself, but after Prefect's server has started."""
+    from macaron.cli.project import running
+    from macaron.mindforge.cycle import busy
+
+    if process := running(settings):
+        raise busy(settings, str(process))
+
+
+def _existing(path: Path | None, folder: bool = False) -> str:
     """The absolute path, since the flow runs in the project's root."""
     from macaron.errors import ConfigError
 
     if path is None:
         return ""
-    if not path.exists():
-        raise ConfigError("no such file or folder", where=str(path), mend="check the path")
+    wanted = "folder" if folder else "file"
+    if not (path.is_dir() if folder else path.is_file()):
+        what = f"is no {wanted}" if path.exists() else f"no such {wanted}"
+        raise ConfigError(what, where=str(path), mend="check the path")
     return str(path.resolve())

@@ -4,14 +4,17 @@ A MacaronError is a person's to mend and ends in one line on stderr; anything el
 ours and keeps its traceback.
 """
 
+import signal
 import sys
 
 import typer
 
-from macaron.cli import doctor, experience, hcp, improve, pairs, rollback, status
+from macaron.cli import doctor, experience, hcp, improve, pairs, pool, rollback, status
 from macaron.errors import MacaronError
 
 INTERRUPTED = 130
+SIGNALS = 128
+"""Above it an exit code says which signal ended a process."""
 # The base of every complaint about a command line, whichever click typer is built on.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -27,6 +30,7 @@ app = typer.Typer(
 app.command()(improve.improve)
 app.command()(status.status)
 app.add_typer(pairs.app, name="pairs")
+app.add_typer(pool.app, name="pool")
 app.add_typer(hcp.app, name="hcp")
 app.command()(rollback.rollback)
 app.add_typer(experience.app, name="experience")
@@ -50,6 +54,9 @@ def run(arguments: list[str]) -> int:
         return _usage(error)
     if code == INTERRUPTED:
         print("macaron: interrupted", file=sys.stderr)
+    elif code > SIGNALS:
+        name = signal.Signals(code - SIGNALS).name
+        print(f"macaron: stopped by {name}; `macaron improve` goes on", file=sys.stderr)
     return int(code)
 
 

@@ -1,6 +1,7 @@
 """`macaron pairs`: the pairs on this disk, what they are made of, and how two of them differ."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,6 +9,7 @@ import typer
 if TYPE_CHECKING:
     from macaron.contract.verdict import Verdict
     from macaron.pair import Pair
+    from macaron.pool.packed import Packed
     from macaron.registry.champions import Version
 
 app = typer.Typer(help="Look at the pairs: list, show, diff.", no_args_is_help=True)
@@ -61,16 +63,39 @@ def show(pair: Name, json: Json = False) -> None:
     store, found = pair_store(settings), versions(settings)
     manifest = store.get(resolve(pair, store, found))
     version = next((v for v in found if v.pair_id == manifest.id), None)
-    verdict = store.verdict(manifest.id)
+    verdict, pool = store.verdict(manifest.id), store.pool(manifest.id)
     if json:
         tags = dict(version.tags) if version else {}
-        full = {"manifest": manifest.to_json(), "tags": tags}
+        full: dict[str, Any] = {"manifest": manifest.to_json(), "tags": tags}
         judged = {"judged": verdict.to_json() if verdict else None}
+        full["pool"] = pool.index() if pool else None
         print_json(_summary(manifest, version, verdict) | full | judged)
         return
     print_facts(_facts(manifest, version, store.folder(manifest.id)))
+    if pool:
+        _print_pool(pool)
     if verdict:
         _print_verdict(verdict)
+
+
+@app.command()
+def restore(pair: Name) -> None:
+    """Put a pair's folder back as it was registered.
+
+    For a folder that is lost or damaged; every part of the copy in MLflow is checked first.
+    """
+    import tempfile
+
+    from macaron.cli.project import registered, versions
+    from macaron.mindforge.stores import pair_store, tracking
+    from macaron.settings import load_settings
+
+    settings = load_settings()
+    version = registered(pair, versions(settings))
+    with tempfile.TemporaryDirectory() as folder:
+        source = tracking(settings, settings.model_name).fetch(version, Path(folder))
+        restored = pair_store(settings).restore(source)
+    print(f"pair {restored.id} is whole: {settings.pairs / restored.id}")
 
 
 @app.command()
@@ -114,6 +139,7 @@ def _facts(pair: "Pair", version: "Version | None", folder: object) -> Sequence[
         ("base", pair.base[:12]),
         *((f"adapter {key}", revision[:12]) for key, revision in sorted(pair.adapters.items())),
         ("harness", pair.hcp[:12]),
+        *((("tools", pair.pool[:12]),) if pair.pool else ()),
         ("folder", str(folder)),
     ]
     if version:
@@ -124,6 +150,18 @@ def _facts(pair: "Pair", version: "Version | None", folder: object) -> Sequence[
 
 
 _TAGS = {"dvc_md5", "git_tag", "rolled_back", "rolled_back_to"}
+
+
+def _print_pool(pool: "Packed") -> None:
+    from macaron.cli.output import print_table
+
+    print()
+    rows = [(name, tool.digest[:12], "callable") for name, tool in pool.tools.items()]
+    rows += [
+        (tool.name, digest[:12], f"demoted: {pool.reasons[digest]}")
+        for digest, tool in pool.demoted.items()
+    ]
+    print_table(("tool", "digest", "state"), rows)
 
 
 def _print_verdict(verdict: "Verdict") -> None:

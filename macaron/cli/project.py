@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from macaron.errors import RegistryError
+from macaron.mindforge.cycle import LOCK
 from macaron.settings import SQLITE, Settings
 
 if TYPE_CHECKING:
@@ -54,9 +55,31 @@ def resolve(name: str, store: "PairStore", found: "Sequence[Version]") -> str:
     return store.resolve(version.pair_id)
 
 
+def registered(name: str, found: "Sequence[Version]") -> "Version":
+    """The registered version of the pair named by an id, its beginning, or an alias.
+
+    Raises:
+        RegistryError: there is none, or several begin so.
+    """
+    fits = [v for v in found if name in v.aliases or (name and v.pair_id.startswith(name))]
+    if len({v.pair_id for v in fits}) != 1:
+        what = f"{name!r} names several pairs" if fits else "no such pair is registered"
+        raise RegistryError(what, where=name, mend="`macaron pairs list` shows those there are")
+    return fits[0]
+
+
+def person() -> str:
+    """Git's user, or the machine's."""
+    import getpass
+    import subprocess
+
+    found = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True)
+    return found.stdout.strip() or getpass.getuser()
+
+
 def running(settings: Settings) -> int | None:
     """Process id of the running cycle; None where none runs."""
-    path = settings.state / "cycle.lock"
+    path = settings.state / LOCK
     if not path.exists():
         return None
     with path.open("rb") as file:

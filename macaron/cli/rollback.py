@@ -25,7 +25,7 @@ def rollback(
 
     Who, when and why are kept in MLflow. Refused while a cycle runs.
     """
-    from macaron.cli.project import versions
+    from macaron.cli.project import person, versions
     from macaron.mindforge.cycle import exclusive
     from macaron.mindforge.stores import pair_store, tracking
     from macaron.settings import load_settings
@@ -36,7 +36,7 @@ def rollback(
         # Every part is checked first: a pair that cannot be served must not become champion.
         pair = pair_store(settings).get(to or _replaced(before))
         registry = tracking(settings, settings.model_name)
-        now = registry.rollback(pair.id, who=_person(), why=why)
+        now = registry.rollback(pair.id, who=person(), why=why)
     already = " already" if now.pair_id == before.pair_id else ""
     print(f"pair {now.pair_id}, version {now.version}, is the champion{already}")
 
@@ -60,12 +60,3 @@ def _replaced(champion: "Version") -> str:
             f"there was no champion before {champion.pair_id}", mend="name a pair with --to"
         )
     return before
-
-
-def _person() -> str:
-    """Git's user, or the machine's."""
-    import getpass
-    import subprocess
-
-    found = subprocess.run(["git", "config", "user.name"], capture_output=True, text=True)
-    return found.stdout.strip() or getpass.getuser()

@@ -90,7 +90,9 @@ class Verdict:
             return cls(**{**fields, "rows": rows, "reasons": tuple(fields["reasons"])})
         except (TypeError, KeyError) as error:
             raise DigestError(
-                f"not a verdict: {error}", where=where, mend="restore it with `dvc pull`"
+                f"not a verdict: {error}",
+                where=where,
+                mend="`macaron pairs restore` puts back what MLflow has",
             ) from error
 
 

@@ -8,6 +8,7 @@ Besides the shipped ones, any installed package can bring its own by an entry po
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
+from typing import cast
 
 from macaron.environments.agent import Agent
 from macaron.environments.base import Environment, Score, Task, WorldEnvironment
@@ -20,6 +21,7 @@ from macaron.environments.orders import Orders
 from macaron.environments.routing import Routing
 from macaron.environments.verifiers_loader import load_verifiers
 from macaron.errors import ConfigError
+from macaron.harness.pool.references import References, Several
 
 LOADERS: Mapping[str, Callable[[str], Environment]] = {
     "verifiers": load_verifiers,
@@ -74,6 +76,12 @@ def environment(name: str) -> Environment:
     raise ConfigError(
         f"no environment {name!r}", mend=f"there are {', '.join(known)}, and {loaders}"
     )
+
+
+def references() -> References:
+    """The held-out references of all environments that offer some."""
+    offered = {**worlds(), **environments()}.values()
+    return Several([cast(References, made) for made in offered if hasattr(made, "references")])
 
 
 def verify(tasks: Sequence[Task], answers: Sequence[str]) -> list[Score]:

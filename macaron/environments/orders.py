@@ -15,6 +15,7 @@ from macaron.environments.base import Score, Split, Task
 from macaron.environments.entities import NAMES, numbers
 from macaron.environments.splits import Content, Parts, draw, pick, user
 from macaron.environments.toolkit import tool, verify_untouched
+from macaron.harness.pool.references import Purpose, Reference
 from macaron.harness.tools import Tool, ToolFault
 
 SIZES = (24, 8, 4)
@@ -49,6 +50,24 @@ TAILS = (
 )
 
 Deed = Literal["refund", "ship"]
+
+SETTLE = Purpose(
+    "settle",
+    "Look up `size` orders from number `first` on; refund each that is late or, where `over` is "
+    "not null, each of a larger amount; ship the others; return the number of refunds.",
+    {
+        "type": "object",
+        "properties": {
+            "first": {"type": "integer"},
+            "size": {"type": "integer"},
+            "over": {"type": ["integer", "null"]},
+        },
+        "required": ["first", "size", "over"],
+        "additionalProperties": False,
+    },
+    tools=("find", "refund", "ship"),
+)
+"""A helper that the task invites to write."""
 
 
 @dataclass
@@ -170,6 +189,25 @@ class Orders:
     def verify(self, tasks: Sequence[Task], answers: Sequence[str]) -> list[Score]:
         """What answers without a single deed are worth: 0."""
         return verify_untouched(self, tasks, answers)
+
+    def purposes(self) -> Sequence[Purpose]:
+        """The helper that a model may write for this shop."""
+        return (SETTLE,)
+
+    def references(self, name: str, rng: random.Random, n: int) -> Sequence[Reference]:
+        """Small shops of their own, which no session ever meets."""
+        kinds = [rng.choice(("late-4", "over-4")) for _ in range(n)]
+        return [_reference(self.sample(rng, "sealed", kind)) for kind in kinds]
+
+
+def _reference(task: Task) -> Reference:
+    shop = Shop(task)
+    arguments = {name: task.data[name] for name in ("first", "size", "over")}
+    return Reference(
+        arguments,
+        check=lambda found: type(found) is int and shop.score(str(found)).reward == 1.0,
+        tools=shop.tools(),
+    )
 
 
 def _phrases(rng: random.Random, kind: str) -> Parts:

@@ -6,6 +6,7 @@ batch many sessions. A turn is in the history exactly when it was delivered.
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from macaron.engines.base import Completion, SampleParams
 from macaron.engines.randomness import derive
@@ -39,6 +40,7 @@ class Session:
         namespaces: Callable[[int], Namespace] | None = None,
         window: int | None = None,
         clock: Callable[[], float] = time.monotonic,
+        at_end: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
@@ -46,11 +48,13 @@ class Session:
             hcp: the harness.
             sources: what the environment, MCP servers, the pool and the builtins provide.
             seed: of all that is sampled.
-            temperature: in place of the HCP's, for training.
+            temperature: in place of the HCP's, for training; then every token can be drawn, since
+                the learner's log-probabilities are of the whole distribution.
             namespaces: opens a namespace from a seed, such as a pool's `acquire`; called when code
                 first runs. Without it, one is begun then, with the HCP's limits.
             window: longest prompt and response together, tokens; else the tokenizer's.
             clock: seconds.
+            at_end: called when the session is closed.
 
         Raises:
             ConfigError: the tokenizer has no chat template.
@@ -65,6 +69,7 @@ class Session:
         acquire = namespaces or (lambda seed: Namespace(hcp.workspace, seed=seed))
         self._space = Space(lambda: acquire(derive(seed, "namespace")))
         self._sources, self._clock = sources or {}, clock
+        self._at_end = at_end
         self._views: dict[str, View] = {}
         self._open: OpenTurn | None = None
         self._finished: Turn | None = None
@@ -141,10 +146,19 @@ class Session:
             self._space.restore()
         self._open = self._finished = None
 
+    def use(self, name: str, arguments: dict[str, Any]) -> Any:
+        """A call that a helper makes within the present turn: through the hooks, as any other.
+
+        Raises:
+            ToolFault: the call is wrong, refused, or the tool says no.
+        """
+        return self._due().tools.use(name, arguments).value
+
     def close(self) -> None:
         """Ends the session; an undelivered turn is undone."""
         self.undo()
         self._space.close()
+        self._at_end()
 
     def _begin(self, turn: OpenTurn) -> Request | Turn:
         if self.turns >= self.hcp.session.max_turns:
@@ -190,7 +204,7 @@ class Session:
             temperature=config.temperature if self.temperature is None else self.temperature,
             seed=derive(self.seed, turn.number, turn.rounds),
             stop_ids=stop_ids(turn.view.template, config.stop),
-            top_p=config.top_p,
+            top_p=config.top_p if self.temperature is None else 1.0,
         )
         return Request(tuple(prompt), turn.specialist, params)
 

@@ -246,6 +246,13 @@ class PoolConfig(Part):
 
     trials: int = Field(5, gt=0, description="private trials on held-out references")
     passes: int = Field(5, gt=0, description="trials that must be passed")
+    demote_after: int = Field(1, gt=0, description="failing re-trials that demote a tool")
+    demote_sessions: int = Field(
+        3, gt=0, description="sessions in a row, with every use of it raising, that demote a tool"
+    )
+    retrial_uses: int = Field(
+        20, gt=0, description="uses after which a tool is tried again; at once where one raised"
+    )
 
     @model_validator(mode="after")
     def _can_pass(self) -> "PoolConfig":

@@ -26,6 +26,7 @@ SENSITIVE = {
     ),
     "network": ("workspace.network", "mcp.*.url", "mcp.*.command", "mcp.*.env"),
     "workspace limits": ("workspace.*", "session.*"),
+    "the pool's rules": ("pool.*",),
 }
 """What a change touches -> patterns of the fields that it touches it by."""
 SAFETY = "a safety hook"

@@ -6,9 +6,8 @@ Weights are divided by the token counts of all ranks, so that the ranks' losses 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 
-from macaron.engines.base import Completion
 from macaron.learner.advantages import group_advantages
-from macaron.learner.data import Example
+from macaron.learner.data import Example, Group, Response
 from macaron.learner.tree import Branch, Tree
 
 
@@ -18,9 +17,7 @@ class Rollouts:
 
     indices: Sequence[int]
     """Into the specialist's prompts."""
-    prompts: Sequence[Sequence[int]]
-    groups: Sequence[Sequence[Completion]]
-    rewards: Sequence[Sequence[float | None]]
+    groups: Sequence[Group]
 
 
 @dataclass(frozen=True)
@@ -50,31 +47,28 @@ class Counts:
 def policy_trees(rollouts: Rollouts, temperature: float) -> list[Tree]:
     """A tree for each prompt whose responses differ in reward; weights not yet normalised."""
     trees = []
-    rows = zip(rollouts.indices, rollouts.prompts, rollouts.groups, rollouts.rewards, strict=True)
-    for index, prompt, group, rewards in rows:
-        branches = _distinct(group, group_advantages(rewards))
+    for index, group in zip(rollouts.indices, rollouts.groups, strict=True):
+        branches = _distinct(group.responses, group_advantages(group.rewards))
         if branches:
-            trees.append(Tree(prompt, branches, temperature, f"task {index}"))
+            trees.append(Tree(group.prompt_ids, branches, temperature, f"task {index}"))
     return trees
 
 
-def _distinct(
-    group: Sequence[Completion], advantages: Sequence[float | None]
-) -> tuple[Branch, ...]:
+def _distinct(group: Sequence[Response], advantages: Sequence[float | None]) -> tuple[Branch, ...]:
     """A branch for each different response with an advantage; equal ones are one, many times.
 
     Equal responses with equal rewards have the same loss and gradient, whatever the clip.
     """
     found: dict[tuple[float, ...], Branch] = {}
-    for completion, advantage in zip(group, advantages, strict=True):
+    for response, advantage in zip(group, advantages, strict=True):
         if advantage is None:
             continue
-        key = (advantage, *completion.token_ids)
+        key = (advantage, *response.token_ids, *response.sampled)
         first = found.get(key)
         found[key] = (
             replace(first, times=first.times + 1)
             if first
-            else Branch(completion.token_ids, old=completion.logprobs, advantage=advantage)
+            else Branch(response.token_ids, response.logprobs, response.sampled, advantage)
         )
     return tuple(found.values())
 
@@ -92,7 +86,7 @@ def count(
     rollouts: Rollouts, policy: Sequence[Tree], examples: Sequence[Tree], routing: Sequence[Tree]
 ) -> Counts:
     """This rank's counts."""
-    rewards = [r for row in rollouts.rewards for r in row]
+    rewards = [r for group in rollouts.groups for r in group.rewards]
     valid = [r for r in rewards if r is not None]
     return Counts(
         trained_tokens=response_tokens(policy),
@@ -124,4 +118,4 @@ def _scaled(branch: Branch, tokens: float) -> Branch:
 
 def response_tokens(trees: Sequence[Tree]) -> int:
     """Tokens that carry loss, each as often as it was sampled."""
-    return sum(b.times * len(b.token_ids) for tree in trees for b in tree.branches)
+    return sum(b.times * b.learned_tokens for tree in trees for b in tree.branches)

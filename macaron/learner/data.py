@@ -7,6 +7,32 @@ from typing import Any
 Scorer = Callable[[Sequence[int], Sequence[Sequence[int]]], list[float | None]]
 """(prompt indices, response token ids) -> rewards in [0, 1]; None where scoring failed."""
 
+
+@dataclass(frozen=True)
+class Response:
+    """One response of the policy. Where it used tools, their results are among its tokens."""
+
+    token_ids: Sequence[int]
+    logprobs: Sequence[float]
+    """log p under the sampler; of tokens that it did not sample, any number."""
+    sampled: Sequence[bool] = ()
+    """Which tokens the policy sampled, and so carry loss; empty means all."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The responses to one prompt, with their rewards."""
+
+    prompt_ids: Sequence[int]
+    responses: Sequence[Response]
+    rewards: Sequence[float | None]
+
+
+Player = Callable[[Sequence[int], int, int], list[Group]]
+"""(prompt indices, responses a prompt, seed) -> a group a prompt, in order.
+
+A prompt's group depends on the seed and on its index alone."""
+
 StepHook = Callable[[dict[str, Any]], None]
 """Called once a step, on rank 0, with that step's metrics (JSON values)."""
 
@@ -31,6 +57,9 @@ class SpecialistData:
     """Validated experience: corrections and turns with a verified good outcome."""
     routing: Sequence[Example] = ()
     """Labelled turns; the router's specialist only."""
+    play: Player | None = None
+    """Samples and scores in place of the engine and `score`, where a response takes more than one
+    sampling: it uses tools, or a harness has a say in it."""
     max_tokens: int = 64
     """Longest response, tokens."""
     stop_ids: tuple[int, ...] = ()

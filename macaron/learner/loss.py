@@ -17,7 +17,7 @@ class TokenTargets:
     """What each response token is worth; all [tokens], in the order of trees and branches."""
 
     old: Tensor
-    """The sampler's log-probability; NaN where the response was given."""
+    """The sampler's log-probability; NaN where the token was given."""
     advantage: Tensor
     weight: Tensor
 
@@ -28,10 +28,11 @@ def targets(trees: Sequence[Tree]) -> TokenTargets:
     advantage: list[float] = []
     weight: list[float] = []
     for branch in (b for tree in trees for b in tree.branches):
-        count = len(branch.token_ids)
-        old += branch.old if branch.old else [float("nan")] * count
-        advantage += [branch.advantage * branch.times] * count
-        weight += [branch.weight * branch.times] * count
+        learned = branch.learned or [True] * len(branch.token_ids)
+        given = branch.old or [float("nan")] * len(learned)
+        old += [o if keep else float("nan") for o, keep in zip(given, learned, strict=True)]
+        advantage += [branch.advantage * branch.times * keep for keep in learned]
+        weight += [branch.weight * branch.times * keep for keep in learned]
     return TokenTargets(torch.tensor(old), torch.tensor(advantage), torch.tensor(weight))
 
 

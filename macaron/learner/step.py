@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from macaron.engines.base import SampleParams
+from macaron.engines.base import Completion, SampleParams
 from macaron.engines.local import LocalEngine
 from macaron.engines.randomness import derive
 from macaron.learner import guards
@@ -26,7 +26,7 @@ from macaron.learner.batch import (
     over_ranks,
     policy_trees,
 )
-from macaron.learner.data import Example, SpecialistData
+from macaron.learner.data import Example, Group, Response, SpecialistData
 from macaron.learner.layout import Layout
 from macaron.learner.loss import step_loss, targets
 from macaron.learner.schedule import learning_rate, share, step_examples, step_prompts
@@ -75,10 +75,8 @@ class Training:
         indices, first = self._prompts(step)
         # The adapter stands still from the sampling to the first gradient.
         with self.engine.passes(self.adapter):
-            groups = self._sample(step, indices, first)
-            sampled = time.perf_counter()
-            rollouts = self._score(indices, groups, where)
-            scored = time.perf_counter()
+            rollouts, scoring = self._roll_out(step, indices, first, where)
+            rolled_out = time.perf_counter()
             counts, trees = self._batch(step, rollouts)
             learned = self._learn(trees, where, on_policy=True)
         lr = learning_rate(self.config, step)
@@ -97,9 +95,9 @@ class Training:
             "skipped_groups": int(counts.skipped_groups),
             "invalid": int(counts.invalid_rewards),
             "logprob_gap": gap,
-            "sample_seconds": sampled - started,
-            "score_seconds": scored - sampled,
-            "update_seconds": time.perf_counter() - scored,
+            "sample_seconds": rolled_out - started - scoring,
+            "score_seconds": scoring,
+            "update_seconds": time.perf_counter() - rolled_out,
         }
         return counts, metrics
 
@@ -109,27 +107,52 @@ class Training:
         mine = share(len(indices), self.backend.rank, self.backend.size)
         return [indices[i] for i in mine], mine.start
 
-    def _sample(self, step: int, indices: Sequence[int], first: int) -> list[Any]:
+    def _roll_out(
+        self, step: int, indices: Sequence[int], first: int, where: str
+    ) -> tuple[Rollouts, float]:
+        """The prompts' scored responses, and the seconds that scoring took by itself."""
+        seed, n = derive(self.seed, self.specialist, step), self.config.group
+        scoring = 0.0
+        if self.data.play is not None:
+            groups = self.data.play(indices, n, seed)
+            rewards = [reward for group in groups for reward in group.rewards]
+            guards.check_rewards(rewards, n * len(indices), where, indices)
+        else:
+            sampled = self._sample(indices, first, seed)
+            started = time.perf_counter()
+            groups = self._score(indices, sampled, where)
+            scoring = time.perf_counter() - started
+        logprobs = [p for group in groups for r in group.responses for p in r.logprobs]
+        guards.check_finite(torch.tensor(logprobs), "a sampled log-probability", where, indices)
+        return Rollouts(indices, groups), scoring
+
+    def _sample(self, indices: Sequence[int], first: int, seed: int) -> list[list[Completion]]:
         params = SampleParams(
             max_tokens=self.data.max_tokens,
             temperature=self.config.temperature,
-            seed=derive(self.seed, self.specialist, step),
+            seed=seed,
             stop_ids=self.data.stop_ids,
         )
         prompts = [self.data.prompts[i] for i in indices]
         return self.engine.sample(prompts, self.adapter, params, self.config.group, first=first)
 
-    def _score(self, indices: Sequence[int], groups: list[Any], where: str) -> Rollouts:
-        """The groups with their rewards."""
-        logprobs = torch.tensor([p for g in groups for c in g for p in c.logprobs])
-        guards.check_finite(logprobs, "a sampled log-probability", where, indices)
+    def _score(
+        self, indices: Sequence[int], sampled: Sequence[Sequence[Completion]], where: str
+    ) -> list[Group]:
+        """The responses with their rewards."""
         n = self.config.group
-        flat = self.data.score(
-            [i for i in indices for _ in range(n)], [c.token_ids for g in groups for c in g]
+        rewards = self.data.score(
+            [i for i in indices for _ in range(n)], [c.token_ids for g in sampled for c in g]
         )
-        guards.check_rewards(flat, n * len(indices), where, indices)
-        rewards = [flat[start : start + n] for start in range(0, len(flat), n)]
-        return Rollouts(indices, [self.data.prompts[i] for i in indices], groups, rewards)
+        guards.check_rewards(rewards, n * len(indices), where, indices)
+        return [
+            Group(
+                self.data.prompts[i],
+                [Response(c.token_ids, c.logprobs) for c in group],
+                rewards[n * place : n * (place + 1)],
+            )
+            for place, (i, group) in enumerate(zip(indices, sampled, strict=True))
+        ]
 
     def _batch(self, step: int, rollouts: Rollouts) -> tuple[Counts, list[Tree]]:
         """The counts of all ranks, and this rank's trees with global weights."""

@@ -15,12 +15,19 @@ class Branch:
     token_ids: Sequence[int]
     old: Sequence[float] = ()
     """The sampler's log-probabilities; empty where the response was given."""
+    learned: Sequence[bool] = ()
+    """Which tokens carry loss; empty means all. The others are what tools said in between."""
     advantage: float = 0.0
     """Divided by the global number of policy tokens."""
     weight: float = 0.0
     """Of -log p, a token, divided by the global number of such tokens."""
     times: int = 1
     """How often the response was sampled; its loss counts as often."""
+
+    @property
+    def learned_tokens(self) -> int:
+        """Tokens that carry loss."""
+        return sum(self.learned) if self.learned else len(self.token_ids)
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ import tempfile
 from pathlib import Path
 
 from macaron.contract.document import load_contract
-from macaron.errors import ConfigError, StorageError
+from macaron.errors import ConfigError, DigestError, StorageError
 from macaron.files import digest_file
+from macaron.harness.sandbox import demand_level
 from macaron.hcp.document import load_hcp
 from macaron.mindforge.cycle import Cycle, Inputs, Options, check_base, cycles, open_cycle
 from macaron.mindforge.record import Record, record_pair
 from macaron.mindforge.stores import lineage, pair_store, tracking
-from macaron.pair import Pair, base_digest
+from macaron.pair import HCP_FILE, Pair, base_digest, how_to_restore
 from macaron.profile import Profile, load_profile
 from macaron.registry.code import Code
 from macaron.registry.tracking import Tracking
@@ -30,16 +31,16 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
         run: id of the Prefect flow run.
 
     Raises:
-        ConfigError: a document or the base cannot be used, or the champion has another base, or
-            another HCP than the one that was asked for.
+        ConfigError: a document or the base cannot be used, the champion has another base, or
+            another HCP than the one that was asked for, or isolation is demanded that is not here.
         RegistryError: the project has no commit to record pairs on.
         StorageError: too little disk is free.
     """
     _check_disk(settings)
     code = lineage(settings).code()
-    profile = load_profile(
-        settings.path(f"models/profiles/{options.profile or settings.profile}.toml")
-    )
+    profile_file = settings.path(f"models/profiles/{options.profile or settings.profile}.toml")
+    profile = load_profile(profile_file)
+    demand_level(profile.sandbox, f"{profile_file}: sandbox")
     base = check_base(settings.path(options.base or profile.base))
     contract = settings.path(options.contract or settings.contract)
     # Once there is a champion, its own HCP counts; that of the settings was for the first pair.
@@ -56,6 +57,8 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
         hcp_file = asked or settings.path(settings.hcp)
         champion = _ancestor(settings, registry, base, profile, hcp_file, contract, code)
     _check_champion(champion, digest, asked)
+    harness = settings.pairs / champion.id / HCP_FILE
+    demand_level(load_hcp(harness).workspace.level, f"{harness}: workspace.level")
     inputs = Inputs(
         base=str(base),
         base_digest=digest,
@@ -82,7 +85,14 @@ def model_name(settings: Settings, base: Path, own: Path) -> str:
 
 def _champion(registry: Tracking, settings: Settings) -> Pair | None:
     found = registry.champion()
-    return None if found is None else pair_store(settings).get(found.pair_id)
+    if found is None:
+        return None
+    store = pair_store(settings)
+    if not (folder := store.root / found.pair_id).exists():
+        raise DigestError(
+            "the champion's folder is missing", where=str(folder), mend=how_to_restore(folder.name)
+        )
+    return store.get(found.pair_id)
 
 
 def _ancestor(
@@ -113,7 +123,9 @@ def _ancestor(
         files=(contract,),
         params={"seed": ANCESTOR_SEED, "contract": load_contract(contract).digest},
     )
-    registry.promote(record_pair(settings, registry, made).version)
+    recorded = record_pair(settings, registry, made)
+    registry.promote(recorded.version)
+    registry.finish(recorded.run)
     return pair
 
 

@@ -21,6 +21,7 @@ from macaron.settings import Settings, load_settings
 
 State = Literal["running", "promoted", "rejected", "failed"]
 FILE = "cycle.json"
+LOCK = "cycle.lock"
 
 
 class Options(Section):
@@ -192,19 +193,24 @@ def exclusive(settings: Settings) -> Iterator[None]:
     Raises:
         BusyError: another process holds it.
     """
-    path = settings.state / "cycle.lock"
+    path = settings.state / LOCK
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             file.seek(0)
-            raise BusyError(
-                f"another cycle is running (process {file.read().strip() or 'unknown'})",
-                where=str(path),
-                mend="wait for it, or stop that process",
-            ) from error
+            raise busy(settings, file.read().strip() or "unknown") from error
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def busy(settings: Settings, process: str) -> BusyError:
+    """The error of who comes while a cycle runs."""
+    return BusyError(
+        f"another cycle is running (process {process})",
+        where=str(settings.state / LOCK),
+        mend="wait for it, or stop that process",
+    )

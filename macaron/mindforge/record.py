@@ -67,6 +67,7 @@ def record_pair(settings: Settings, registry: Tracking, record: Record) -> Recor
             "dvc_md5": kept.dvc_md5,
             "git_tag": kept.tag,
             "verdict": record.verdict,
+            "pool": pair.pool or "",
         },
     )
     return Recorded(kept.commit, kept.tag, kept.dvc_md5, version, run)

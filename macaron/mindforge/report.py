@@ -1,5 +1,8 @@
 """Report: what a night did, as a table, a page and a plot; every number is a verdict's."""
 
+import os
+import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -110,6 +113,12 @@ def _sentence(night: Night) -> str:
     return f"pair {challenger} is kept, {night.cycle.inputs.champion} stays the champion"
 
 
+def _command() -> str:
+    """How this person can call the command line."""
+    own = Path(sys.executable).with_name("macaron")
+    return "macaron" if shutil.which("macaron") == str(own) else os.path.relpath(own)
+
+
 def _next(night: Night) -> list[tuple[str, str]]:
     root = Path(night.cycle.root)
     report = (night.cycle.dir / "report.md").relative_to(root)
@@ -118,7 +127,7 @@ def _next(night: Night) -> list[tuple[str, str]]:
         ("data docs", str(Path(night.good.facts["docs"]).relative_to(root))),
         ("compare", "make ui   (MLflow, http://127.0.0.1:5000)"),
         ("lineage", f"git log --graph --oneline {night.tag}"),
-        ("status", "macaron status"),
+        ("status", f"{_command()} status"),
     ]
 
 

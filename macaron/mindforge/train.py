@@ -1,18 +1,27 @@
 """Train: runs the job and puts the challenger together from adapters that landed."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from macaron.environments import references
 from macaron.errors import TrainingError
 from macaron.files import write_json
+from macaron.harness.pool.carry import carry
+from macaron.harness.pool.judge import retry
+from macaron.harness.pool.live import Origin
+from macaron.harness.pool.trials import Examiner
+from macaron.harness.sandbox import shared_sandbox
+from macaron.hcp.document import load_hcp
 from macaron.mindforge.artifact import Artifact
 from macaron.mindforge.cycle import Cycle
-from macaron.mindforge.stores import pair_store, tracking
+from macaron.mindforge.stores import live_pool, pair_store, tracking
 from macaron.mint.job import TrainingJob, load_job
 from macaron.mint.launch import train as launch
 from macaron.mint.result import PROBE
 from macaron.pair import HCP_FILE
+from macaron.pool.packed import INDEX
 
 Show = Callable[[dict[str, Any], float], None]
 """Gets each event and the share of all steps that are done."""
@@ -41,6 +50,7 @@ def train(cycle: Cycle, job: Artifact, show: Show) -> Artifact:
         settings.pairs / champion.id / HCP_FILE,
         parent=champion.id,
         generation=champion.generation + 1,
+        tools=_helpers(cycle),
     )
     if challenger.id == champion.id:
         raise TrainingError(
@@ -65,22 +75,40 @@ def train(cycle: Cycle, job: Artifact, show: Show) -> Artifact:
     )
 
 
+def _helpers(cycle: Cycle) -> Path | None:
+    """The helpers that the champion's sessions left, tried once more, for the challenger."""
+    settings, champion = cycle.settings(), cycle.inputs.champion
+    folder = cycle.dir / "tools"
+    if (folder / INDEX).exists():
+        # Packed before a kill: another trial could pack another pool.
+        return folder
+    pool = live_pool(settings, champion)
+    hcp = load_hcp(settings.pairs / champion / HCP_FILE)
+    examiner = Examiner(references(), shared_sandbox(), cycle.seed("helpers"))
+    retry(pool, examiner, hcp.pool, Origin(cycle.id), every=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    return carry(pool, folder)
+
+
 class Curves:
     """Shows each event, and writes the steps to one MLflow run a specialist."""
 
     def __init__(self, registry: Any, cycle: Cycle, job: TrainingJob, show: Show) -> None:
         self._registry, self._show = registry, show
-        self._total = job.grpo.steps * len(job.specialists)
+        self._steps = job.grpo.steps
+        self._total = self._steps * len(job.specialists)
         self._run = registry.cycle_run(cycle.id, run_params(cycle), run_tags(cycle))
         self._params = job.grpo.model_dump() | job.lora.model_dump()
         self._waiting: list[dict[str, Any]] = []
-        self._done = 0
+        self._done = self._before = 0
 
     def __call__(self, event: dict[str, Any]) -> None:
         """Takes one event of the training process."""
+        if event["event"] == "specialist":
+            self._before = (event["index"] - 1) * self._steps
         if event["event"] == "step":
-            self._done += 1
             self._waiting.append(event)
+            self._done = self._before + event["step"]
         if event["event"] == "landed" or len(self._waiting) >= FLUSH:
             self.flush()
         self._show(event, self._done / self._total)

@@ -10,18 +10,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from macaron.engines.base import SampleParams
+from macaron.engines.randomness import derive
 from macaron.environments import verify
 from macaron.environments.base import Score, Task
 from macaron.errors import MacaronError
 from macaron.experience.schema import Trajectory
 from macaron.files import atomic_path, digest_value, read_jsonl
-from macaron.harness.prompts import answer_prompt, answer_text
-from macaron.hcp.document import HCP, load_hcp
+from macaron.harness.turn import Turn
+from macaron.messages import Message
 from macaron.mindforge.cycle import now
 from macaron.mindforge.rollout import Chunk, WorkerJob
-from macaron.mol.router import route
-from macaron.pair import HCP_FILE, Pair, adapter_path, load_pair
+from macaron.mint.episodes import play
+from macaron.mol.runtime import Runtime, runtime_of
+from macaron.pair import Pair, adapter_path, load_pair
 
 
 class Worker:
@@ -34,89 +35,97 @@ class Worker:
         from macaron.mint.probe import check_probe, load_probe
 
         self.pairs = {chunk.pair: load_pair(Path(chunk.pair)) for chunk in job.chunks}
-        self.hcps = {name: load_hcp(Path(name) / HCP_FILE) for name in self.pairs}
         folders = {
-            pair.adapters[chunk.specialist]: adapter_path(Path(chunk.pair), chunk.specialist)
+            self.pairs[chunk.pair].adapters[chunk.specialist]: adapter_path(
+                Path(chunk.pair), chunk.specialist
+            )
             for chunk in job.chunks
-            for pair in [self.pairs[chunk.pair]]
         }
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(job.base)
-        self.engine = load_local(Path(job.base), folders, threads=1, dtype=job.dtype)
+        tokenizer = AutoTokenizer.from_pretrained(job.base)
+        engine = load_local(Path(job.base), folders, threads=1, dtype=job.dtype)
         for revision in job.probes.keys() & folders.keys():
-            check_probe(self.engine, revision, load_probe(Path(job.probes[revision])))
+            check_probe(engine, revision, load_probe(Path(job.probes[revision])))
+        self.runtimes = {
+            name: runtime_of(pair, Path(name), engine, tokenizer)
+            for name, pair in self.pairs.items()
+        }
 
     def answer(self, chunk: Chunk) -> list[Trajectory]:
         """One trajectory a task."""
         tasks = [Task.from_json(value) for value in read_jsonl(Path(chunk.tasks))]
-        started = time.perf_counter()
-        pair, hcp = self.pairs[chunk.pair], self.hcps[chunk.pair]
+        pair, runtime = self.pairs[chunk.pair], self.runtimes[chunk.pair]
         if chunk.environment == "routing":
-            rows = self._route(tasks, pair, hcp)
-        else:
-            rows = self._sample(chunk, tasks, pair, hcp)
-        sampled = time.perf_counter()
-        scores = verify(tasks, [row["text"] for row in rows])
-        timings = {
-            "sample": 1000 * (sampled - started) / len(tasks),
-            "verify": 1000 * (time.perf_counter() - sampled) / len(tasks),
-        }
-        return [
-            _trajectory(chunk, pair, task, row, score, timings)
-            for task, row, score in zip(tasks, rows, scores, strict=True)
-        ]
+            return routed(chunk, tasks, pair, runtime)
+        return played(chunk, tasks, pair, runtime)
 
-    def _sample(
-        self, chunk: Chunk, tasks: Sequence[Task], pair: Pair, hcp: HCP
-    ) -> list[dict[str, Any]]:
-        specialist = hcp.specialists[chunk.specialist]
-        prompts = [answer_prompt(self.tokenizer, hcp, t.specialist, t.messages) for t in tasks]
-        params = SampleParams(
-            max_tokens=specialist.max_tokens,
-            temperature=chunk.temperature,
-            seed=chunk.seed,
-            stop_ids=(self.tokenizer.eos_token_id,),
+
+def played(chunk: Chunk, tasks: Sequence[Task], pair: Pair, runtime: Runtime) -> list[Trajectory]:
+    """A session of one turn for each task, as a served session would have it.
+
+    A session's seed depends on the chunk's and its task alone.
+    """
+    started = time.perf_counter()
+    seeds = [derive(chunk.seed, task.id) for task in tasks]
+    episodes = play(runtime, tasks, seeds, chunk.temperature)
+    took = 1000 * (time.perf_counter() - started) / len(tasks)
+    return [
+        _trajectory(
+            chunk,
+            pair,
+            task,
+            episode.score,
+            {"episode": took},
+            messages=_said(episode.turn),
+            token_ids=episode.turn.token_ids,
+            loss_mask=episode.turn.loss_mask,
+            logprobs=episode.turn.logprobs,
+            stop_reason=episode.turn.stop_reason,
         )
-        groups = self.engine.sample(prompts, pair.adapters[chunk.specialist], params)
-        return [
-            {
-                "text": answer_text(self.tokenizer, done.token_ids),
-                "token_ids": [*prompt, *done.token_ids],
-                "loss_mask": [False] * len(prompt) + [True] * len(done.token_ids),
-                "logprobs": [0.0] * len(prompt) + list(done.logprobs),
-                "stop_reason": done.stop_reason,
-            }
-            for prompt, (done,) in zip(prompts, groups, strict=True)
-        ]
+        for task, episode in zip(tasks, episodes, strict=True)
+    ]
 
-    def _route(self, tasks: Sequence[Task], pair: Pair, hcp: HCP) -> list[dict[str, Any]]:
-        adapter = pair.adapters["L0"]
-        chosen = route(self.engine, self.tokenizer, hcp, [t.messages for t in tasks], adapter)
-        return [{"text": hcp.specialists[key].name, "stop_reason": "route"} for key in chosen]
+
+def _said(turn: Turn) -> list[Message]:
+    """The conversation; a turn that failed has an empty answer at its end."""
+    ended = turn.messages[-1]["role"] == "assistant" and "tool_calls" not in turn.messages[-1]
+    return [*turn.messages] if ended else [*turn.messages, {"role": "assistant", "content": ""}]
+
+
+def routed(chunk: Chunk, tasks: Sequence[Task], pair: Pair, runtime: Runtime) -> list[Trajectory]:
+    """The router's choice for each task."""
+    chosen = runtime.route([task.messages for task in tasks])
+    texts = [runtime.hcp.specialists[key].name for key in chosen]
+    return [
+        _trajectory(
+            chunk,
+            pair,
+            task,
+            score,
+            {},
+            messages=[*task.messages, {"role": "assistant", "content": text}],
+            stop_reason="route",
+        )
+        for task, text, score in zip(tasks, texts, verify(tasks, texts), strict=True)
+    ]
 
 
 def _trajectory(
-    chunk: Chunk,
-    pair: Pair,
-    task: Task,
-    row: dict[str, Any],
-    score: Score,
-    timings: dict[str, float],
+    chunk: Chunk, pair: Pair, task: Task, score: Score, timings: dict[str, float], **row: Any
 ) -> Trajectory:
-    text = row.pop("text")
+    seed = derive(chunk.seed, task.id)
     return Trajectory(
         id=digest_value([pair.id, task.id, chunk.seed, chunk.temperature])[:32],
         session=task.id,
         source="rollout",
         created_at=now(),
         specialist=task.specialist,
-        messages=[*task.messages, {"role": "assistant", "content": text}],
         pair=pair.id,
         hcp=pair.hcp,
         adapter=pair.adapters[task.specialist],
         environment=task.environment,
         kind=task.kind,
         task=json.dumps(task.to_json(), ensure_ascii=False, sort_keys=True),
-        seed=chunk.seed,
+        seed=seed,
         reward=score.reward,
         reward_valid=score.valid,
         reward_components=dict(score.components),

@@ -26,6 +26,7 @@ class Dataset:
     data: SpecialistData
     references: Sequence[Sequence[int]]
     """Token ids of the tasks' reference answers, in the order of the prompts."""
+    tasks: Sequence[Task]
 
 
 def build(
@@ -59,7 +60,7 @@ def build(
         max_tokens=hcp.specialists[key].max_tokens,
         stop_ids=(tokenizer.eos_token_id,),
     )
-    return Dataset(data, [answer_ids(tokenizer, task.reference) for task in tasks])
+    return Dataset(data, [answer_ids(tokenizer, task.reference) for task in tasks], tasks)
 
 
 def _scorer(tasks: Sequence[Task], tokenizer: Any) -> Scorer:

@@ -4,7 +4,6 @@ What a specialist's training depends on has one digest, its `inputs`; the same i
 same adapter revision.
 """
 
-import json
 from pathlib import Path
 from typing import Literal
 
@@ -149,8 +148,6 @@ def read_job(path: Path) -> TrainingJob:
         return TrainingJob.model_validate(read_json(path))
     except FileNotFoundError as error:
         raise ConfigError("no such training job", where=str(path)) from error
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"not JSON: {error}", where=str(path)) from error
     except ValidationError as error:
         raise invalid(path, error) from error
 

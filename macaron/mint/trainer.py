@@ -7,7 +7,7 @@ Every rank takes the same decisions, since each takes them from the same files.
 import os
 import shutil
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from macaron.mint.revision import check_landed, check_parent, keep_parent, save_
 if TYPE_CHECKING:
     from macaron.engines.local import LocalEngine
     from macaron.learner.backend import Backend
+    from macaron.learner.data import SpecialistData
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Trainer:
             summary = train_specialist(
                 self.engine,
                 key,
-                dataset.data,
+                self._data(key, dataset),
                 self.job.grpo,
                 specialist=key,
                 seed=self.job.seed,
@@ -140,6 +141,18 @@ class Trainer:
             tokens = dict.fromkeys(("trained_tokens", "example_tokens", "routing_tokens"), 0)
             return {"steps": self.job.grpo.steps, **tokens, "why": nothing.what}, False
         return asdict(summary), True
+
+    def _data(self, key: str, dataset: Dataset) -> "SpecialistData":
+        """The specialist's data, played by its runtime where an answer takes whole episodes."""
+        from macaron.mint.player import needs_episodes, player, training_runtime
+
+        if not needs_episodes(self.hcp, key, dataset.tasks):
+            return dataset.data
+        runtime = training_runtime(
+            self.engine, self.tokenizer, self.hcp, key, Path(self.job.hcp).parent
+        )
+        play = player(runtime, dataset.tasks, self.job.grpo.temperature)
+        return replace(dataset.data, play=play)
 
     def _save(self, specialist: SpecialistJob, folder: Path, moved: bool) -> str:
         """Puts the adapter in its folder and proves that it is there; its revision."""

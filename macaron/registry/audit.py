@@ -56,6 +56,8 @@ def audit(
         ("workspace: its copies are whole", checks.workspace(case)),
         ("verdict: of this pair, under the recorded contract", checks.verdict(case)),
     ]
+    if pairs.has_pool(pair_id):
+        todo.append(("pool: every tool passed its trials", checks.pool(case)))
     if tracking is not None:
         todo.append(
             ("MLflow: version, tags, numbers and artifacts agree", checks.mlflow(case, tracking))

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from macaron.contract.document import Contract
 from macaron.contract.verdict import Verdict
 from macaron.pair import Pair
+from macaron.pool.state import State
 from macaron.registry.champions import CHAMPION
 from macaron.registry.dvcfiles import Lock, md5_file, md5_tree
 from macaron.registry.git import Git
@@ -121,6 +122,23 @@ def folder(case: Case) -> Faults:
     case.pairs.get(case.pair_id)
 
 
+def pool(case: Case) -> Faults:
+    """Every callable tool passed as many trials as were needed; nothing demoted can be called."""
+    packed = case.pairs.pool(case.pair_id)
+    if packed is None:
+        return
+    events = State().apply(packed.events).entries
+    for name, tool in packed.tools.items():
+        entry = events[tool.digest]
+        tried = [event for event in entry.events if event["event"] == "tried"]
+        if not any(event["passed"] >= event["needed"] for event in tried):
+            yield f"pool: {name} ({tool.digest[:12]}) never passed its trials"
+        if not entry.saved_by:
+            yield f"pool: {name} ({tool.digest[:12]}) was saved by no session"
+        if tool.digest in packed.demoted:
+            yield f"pool: {name} ({tool.digest[:12]}) was demoted"
+
+
 def _remote_objects(case: Case) -> Objects:
     return Objects("DVC remote", case.lineage.remote)
 
@@ -209,6 +227,7 @@ def _expected_tags(case: Case, verdict: Verdict | None) -> dict[str, str]:
         "git_tag": case.record.tag,
         "parent": pair.parent or "",
         "generation": str(pair.generation),
+        "pool": pair.pool or "",
     }
     if verdict:
         tags |= {"verdict": verdict.decision, "contract": verdict.contract_digest}

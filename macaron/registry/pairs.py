@@ -14,11 +14,15 @@ from macaron.hcp.document import load_hcp
 from macaron.pair import (
     HCP_FILE,
     MANIFEST,
+    TOOLS,
     VERDICT,
     Pair,
     adapter_path,
+    how_to_restore,
     load_pair,
+    load_pool,
 )
+from macaron.pool.packed import Packed, load_packed
 from macaron.registry.copy import copy_file, copy_tree
 from macaron.registry.lock import exclusive
 
@@ -30,7 +34,8 @@ class Difference:
     """One part in which two pairs differ."""
 
     part: str
-    """`base`, `adapters.<specialist>` or `hcp.<dotted field>`."""
+    """`base`, `adapters.<specialist>`, `hcp.<dotted field>`, `tools.<name>` or
+    `demoted.<name>.<digest>`."""
     old: Any
     """None where the first pair lacks it."""
     new: Any
@@ -56,6 +61,7 @@ class PairStore:
         hcp_file: Path,
         parent: str | None,
         generation: int,
+        tools: Path | None = None,
     ) -> Pair:
         """Copies the parts into a new pair; the same parts again give the pair that is there.
 
@@ -65,9 +71,10 @@ class PairStore:
             hcp_file: the HCP document.
             parent: id of the pair that this one was made from; None for an ancestor.
             generation: depth below the ancestor, which is 0.
+            tools: folder of the pool that it carries; None where it has none.
 
         Raises:
-            DigestError: an adapter's file is missing or holds no weights.
+            DigestError: an adapter's file is missing or holds no weights, or the pool is damaged.
             RegistryError: parent and generation do not fit each other.
         """
         if (parent is None) != (generation == 0):
@@ -75,13 +82,16 @@ class PairStore:
         for specialist, source in adapters.items():
             _check_weights(source / WEIGHTS, specialist)
         revisions = {name: digest_tree(source) for name, source in sorted(adapters.items())}
-        pair = Pair(base, revisions, load_hcp(hcp_file).digest, parent, generation)
+        pool = {} if tools is None else _pool_parts(tools)
+        pair = Pair(base, revisions, load_hcp(hcp_file).digest, parent, generation, **pool)
         with exclusive(self.root / ".lock"):
             if not (self.root / pair.id).exists():
-                self._write(pair, adapters, hcp_file)
+                self._write(pair, adapters, hcp_file, tools)
         return self.get(pair.id)
 
-    def _write(self, pair: Pair, adapters: Mapping[str, Path], hcp_file: Path) -> None:
+    def _write(
+        self, pair: Pair, adapters: Mapping[str, Path], hcp_file: Path, tools: Path | None
+    ) -> None:
         # Under the lock, so whatever is here was left by a process that died.
         new = self.root / ".new"
         shutil.rmtree(new, ignore_errors=True)
@@ -89,6 +99,8 @@ class PairStore:
             for specialist, source in adapters.items():
                 copy_tree(source, adapter_path(new, specialist))
             copy_file(hcp_file, new / HCP_FILE)
+            if tools is not None:
+                copy_tree(tools, new / TOOLS)
             write_json(new / MANIFEST, pair.to_json())
             _check_pair(new)
             new.rename(self.root / pair.id)
@@ -115,9 +127,27 @@ class PairStore:
         pair = _check_pair(folder)
         if pair.id != folder.name:
             raise DigestError(
-                f"holds pair {pair.id}", where=str(folder), mend="restore it with `dvc pull`"
+                f"holds pair {pair.id}", where=str(folder), mend=how_to_restore(folder.name)
             )
         return pair
+
+    def restore(self, source: Path) -> Pair:
+        """Puts a pair's folder back as it is elsewhere, in place of what is here.
+
+        Args:
+            source: a whole copy of the pair; every part of it is checked first.
+        """
+        pair = _check_pair(source)
+        folder, new, old = self.root / pair.id, self.root / ".new", self.root / ".old"
+        with exclusive(self.root / ".lock"), storage_errors(self.root):
+            for left in (new, old):
+                shutil.rmtree(left, ignore_errors=True)
+            copy_tree(source, new)
+            if folder.exists():
+                folder.rename(old)
+            new.rename(folder)
+            shutil.rmtree(old, ignore_errors=True)
+        return self.get(pair.id)
 
     def manifest(self, prefix: str) -> Pair:
         """The pair as its manifest has it; no other file is read."""
@@ -127,6 +157,26 @@ class PairStore:
         """All pairs, the ancestor first; reads manifests only."""
         pairs = [_manifest(path) for path in self.root.glob(f"[!.]*/{MANIFEST}")]
         return sorted(pairs, key=lambda pair: (pair.generation, pair.id))
+
+    def ancestry(self, prefix: str) -> tuple[str, ...]:
+        """The pair's id and those of its ancestors, the pair first, as far as they are here."""
+        known = {pair.id: pair for pair in self.list()}
+        line, here = [self.resolve(prefix)], known[self.resolve(prefix)]
+        while here.parent is not None:
+            line.append(here.parent)
+            if here.parent not in known or here.parent in line[:-1]:
+                break
+            here = known[here.parent]
+        return tuple(line)
+
+    def has_pool(self, prefix: str) -> bool:
+        """Whether a pair carries tools, or should."""
+        folder = self.folder(prefix)
+        return (folder / TOOLS).exists() or _manifest(folder / MANIFEST).pool is not None
+
+    def pool(self, prefix: str) -> Packed | None:
+        """The tools that a pair carries; None where it carries none."""
+        return load_pool(self.folder(prefix))
 
     def attach_verdict(self, prefix: str, verdict: Verdict) -> Path:
         """Writes the pair's verdict; the same one again changes nothing.
@@ -156,7 +206,7 @@ class PairStore:
     def diff(self, first: str, second: str) -> Sequence[Difference]:
         """What differs, part by part, and in the HCP field by field."""
         folders = self.folder(first), self.folder(second)
-        old, new = (_parts(_check_pair(folder)) for folder in folders)
+        old, new = (_parts(_check_pair(folder)) | _tools(load_pool(folder)) for folder in folders)
         parts = [
             Difference(part, old.get(part), new.get(part))
             for part in sorted(old.keys() | new.keys())
@@ -181,7 +231,7 @@ def _check_pair(folder: Path) -> Pair:
         raise DigestError(
             f"digest is {found[:12]}, recorded as {pair.hcp[:12]}",
             where=str(folder / HCP_FILE),
-            mend="restore it with `dvc pull`",
+            mend=how_to_restore(folder.name),
         )
     return pair
 
@@ -205,6 +255,22 @@ def _check_weights(path: Path, specialist: str) -> None:
 def _parts(pair: Pair) -> dict[str, str]:
     adapters = {f"adapters.{name}": revision for name, revision in pair.adapters.items()}
     return {"base": pair.base, **adapters}
+
+
+def _tools(pool: Packed | None) -> dict[str, str]:
+    """What can be called, by its digest, and what was demoted, by its reason."""
+    if pool is None:
+        return {}
+    tools = {f"tools.{name}": tool.digest for name, tool in pool.tools.items()}
+    demoted = {
+        f"demoted.{tool.name}.{digest[:12]}": pool.reasons[digest]
+        for digest, tool in pool.demoted.items()
+    }
+    return tools | demoted
+
+
+def _pool_parts(tools: Path) -> dict[str, str]:
+    return {"pool": load_packed(tools).digest, "pool_files": digest_tree(tools)}
 
 
 def _present(value: Any) -> Any:

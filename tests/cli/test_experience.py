@@ -53,3 +53,10 @@ def test_a_file_that_is_not_there_is_one_line(macaron: Command) -> None:
 def test_an_empty_store_is_no_error(macaron: Command) -> None:
     found = macaron("experience", "stats")
     assert (found.code, found.out.splitlines()[0].split()) == (0, ["turns", "0"])
+
+
+def test_a_file_of_bad_lines_alone_is_an_error(macaron: Command, root: Path) -> None:
+    (root / "bad.jsonl").write_text("{broken\n[]\n")
+    found = macaron("experience", "import", "bad.jsonl")
+    assert (found.code, found.err.count("\n")) == (5, 1)
+    assert "every line is bad" in found.err

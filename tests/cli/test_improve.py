@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from macaron.cli.flow import run_flow
+from macaron.mindforge.cycle import exclusive
+from macaron.settings import load_settings
 from tests.cli.conftest import HOUSE, Command
 
 ECHO = """
@@ -83,6 +85,12 @@ def test_a_missing_file_or_flow_is_one_line(macaron: Command, root: Path) -> Non
     assert "no flow flows.improve" in macaron("improve").err
 
 
+@pytest.mark.parametrize("option", ["--contract", "--hcp", "--experience"])
+def test_a_folder_is_no_file(macaron: Command, root: Path, option: str) -> None:
+    found = macaron("improve", option, "contracts")
+    assert (found.code, found.err) == (2, "macaron: contracts: is no file (check the path)\n")
+
+
 @pytest.fixture
 def waiting(root: Path) -> Iterator[tuple["subprocess.Popen[str]", list[int]]]:
     """`macaron improve` on a flow that waits: the command's process, the flow's processes."""
@@ -140,14 +148,31 @@ def test_a_second_signal_kills_a_deaf_flow(root: Path) -> None:
         wait_for(lambda: all(gone(process) for process in processes))  # noqa: B023
 
 
-def test_a_killed_command_takes_the_flow_with_it(
+def test_a_killed_command_takes_all_that_the_flow_started_with_it(
     waiting: tuple["subprocess.Popen[str]", list[int]],
 ) -> None:
     command, processes = waiting
     command.kill()
     command.wait()
-    wait_for(lambda: gone(processes[0]))
-    os.kill(processes[1], signal.SIGKILL)
+    wait_for(lambda: all(gone(process) for process in processes))
+
+
+def test_what_is_ignored_from_the_start_stays_ignored(root: Path) -> None:
+    flow(root, "import os, signal, sys; os.kill(os.getppid(), signal.SIGINT); sys.exit(3)")
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert run_flow(root, "flows.improve", [], os.environ) == 3
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_running_cycle_is_told_before_anything_starts(macaron: Command, root: Path) -> None:
+    flow(root, ECHO)
+    with exclusive(load_settings(root)):
+        found = macaron("improve")
+    assert (found.code, found.err.count("\n")) == (8, 1)
+    assert str(os.getpid()) in found.err
+    assert not (root / "seen.json").exists()
 
 
 def test_a_flow_that_a_signal_ended_is_an_error(root: Path) -> None:

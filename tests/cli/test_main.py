@@ -15,7 +15,9 @@ from macaron.cli.main import app, run
 from tests.cli.conftest import HOUSE, Command
 
 COMMANDS = {
-    "improve", "status", "pairs list", "pairs show", "pairs diff", "rollback",
+    "improve", "status", "pairs list", "pairs show", "pairs diff", "pairs restore", "rollback",
+    "hcp show", "hcp validate", "hcp diff", "hcp set", "hcp approve", "pool list", "pool show",
+    "pool demote",
     "experience stats", "experience import", "doctor",
 }  # fmt: skip
 

@@ -135,3 +135,9 @@ def test_rollback_with_a_registry(
     damaged = macaron("rollback", "--to", second.id)
     assert (damaged.code, damaged.err.count("\n")) == (4, 1)
     assert registered.champion() == replace(registered.champion(), pair_id=first.id)  # type: ignore[type-var]
+
+    assert "is whole" in macaron("pairs", "restore", second.id[:8]).out
+    assert weights.exists()
+    assert macaron("rollback", "--to", second.id).code == 0
+    unknown = macaron("pairs", "restore", "nobody")
+    assert (unknown.code, unknown.err.count("\n")) == (7, 1)

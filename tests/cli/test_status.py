@@ -102,3 +102,12 @@ def test_since_when_follows_promotions_and_rollbacks(
 
     assert since(champion) == "2026-12-01T02:03:00+00:00"
     assert since(champion, later) == "2026-12-05T10:00:00+00:00"
+
+
+def test_a_cycle_whose_record_was_cut_is_one_line(macaron: Command, root: Path) -> None:
+    record = root / ".macaron" / "cycles" / "0001" / "cycle.json"
+    record.parent.mkdir(parents=True)
+    record.write_text('{"id": "0001", "sta')
+    found = macaron("status")
+    assert (found.code, found.err.count("\n")) == (4, 1)
+    assert str(record) in found.err

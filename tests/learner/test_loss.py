@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from macaron.engines.base import Completion
 from macaron.learner.advantages import group_advantages
 from macaron.learner.batch import Rollouts, count, normalised, over_ranks, policy_trees
+from macaron.learner.data import Group, Response
 from macaron.learner.loss import step_loss, targets
 from macaron.learner.tree import Branch, Tree, split
 
@@ -47,8 +47,8 @@ def test_a_given_response_is_learned_by_likelihood() -> None:
 
 
 def rollouts(rewards: list[float | None]) -> Rollouts:
-    group = [Completion([1] * n, [-1.0] * n, "stop") for n in range(1, len(rewards) + 1)]
-    return Rollouts([0], [[5]], [group], [rewards])
+    responses = [Response([1] * n, [-1.0] * n) for n in range(1, len(rewards) + 1)]
+    return Rollouts([0], [Group([5], responses, rewards)])
 
 
 def test_an_invalid_reward_is_neither_trained_on_nor_counted_as_zero() -> None:
@@ -57,6 +57,19 @@ def test_an_invalid_reward_is_neither_trained_on_nor_counted_as_zero() -> None:
     assert [len(b.token_ids) for b in tree.branches] == [1, 3]
     counts = count(given, [tree], [], [])
     assert (counts.trained_tokens, counts.invalid_rewards, counts.reward) == (4, 1, 0.5)
+
+
+def test_what_tools_said_in_between_carries_no_loss() -> None:
+    mixed = Response([1, 2, 3], [-1.0, 0.0, -2.0], sampled=[True, False, True])
+    given = Rollouts([0], [Group([5], [mixed, Response([4], [-1.0])], [1.0, 0.0])])
+    [tree] = policy_trees(given, 1.0)
+    assert count(given, [tree], [], []).trained_tokens == 3
+    new = torch.tensor([-1.0, -9.0, -2.5, -1.0], requires_grad=True)
+    loss, gap = step_loss(new, targets([tree]), 10.0)
+    loss.backward()
+    assert gap == pytest.approx(0.5)
+    assert new.grad is not None
+    assert [bool(g) for g in new.grad] == [True, False, True, True]
 
 
 def test_an_equal_group_is_skipped_and_counted() -> None:
@@ -77,16 +90,16 @@ def test_tokens_of_all_ranks_weigh_the_same() -> None:
 def test_equal_responses_are_one_branch_with_the_same_loss() -> None:
     """Two of four responses are equal, one equal one has another reward."""
     ids = ([1, 2], [3], [1, 2], [1, 2])
-    group = [Completion(list(t), [-1.0] * len(t), "stop") for t in ids]
+    group = [Response(t, [-1.0] * len(t)) for t in ids]
     rewards = [1.0, 0.0, 1.0, 0.0]
-    [tree] = policy_trees(Rollouts([0], [[5]], [group], [rewards]), 1.0)
+    given = Rollouts([0], [Group([5], group, rewards)])
+    [tree] = policy_trees(given, 1.0)
     assert [(list(b.token_ids), b.times) for b in tree.branches] == [
         ([1, 2], 2),
         ([3], 1),
         ([1, 2], 1),
     ]
-    counts = count(Rollouts([0], [[5]], [group], [rewards]), [tree], [], [])
-    assert counts.trained_tokens == 7
+    assert count(given, [tree], [], []).trained_tokens == 7
     apart = [
         Tree([5], (Branch(c.token_ids, old=c.logprobs, advantage=a),))
         for c, a in zip(group, group_advantages(rewards), strict=True)

@@ -1,6 +1,8 @@
 """Tiny real parts of pairs: adapters of a few numbers, and the shipped HCP."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.numpy import save_file
@@ -8,6 +10,8 @@ from safetensors.numpy import save_file
 from macaron.contract.document import Contract
 from macaron.contract.verdict import Verdict, judge
 from macaron.pair import Pair
+from macaron.pool.candidate import Candidate
+from macaron.pool.packed import Packed, write_packed
 from macaron.registry.pairs import WEIGHTS, PairStore
 from tests.contract.outcomes import contract, outcomes
 
@@ -30,11 +34,17 @@ def adapters(folder: Path, value: float) -> dict[str, Path]:
     return {name: adapter(folder / name, value + i) for i, name in enumerate(SPECIALISTS)}
 
 
-def make_pair(store: PairStore, tmp: Path, value: float, parent: Pair | None = None) -> Pair:
+def make_pair(
+    store: PairStore,
+    tmp: Path,
+    value: float,
+    parent: Pair | None = None,
+    tools: Path | None = None,
+) -> Pair:
     """A pair whose adapters are given by the value."""
     parts = adapters(tmp / f"parts-{value}", value)
     generation = parent.generation + 1 if parent else 0
-    return store.create("0" * 64, parts, HCP, parent.id if parent else None, generation)
+    return store.create("0" * 64, parts, HCP, parent.id if parent else None, generation, tools)
 
 
 def make_verdict(
@@ -47,3 +57,40 @@ def make_verdict(
         "routing": outcomes(90, 1, 1, 8),
     }
     return judge(under or contract(), measured, challenger=challenger)
+
+
+def tool(name: str, source: str = "") -> Candidate:
+    """A tool that no sandbox runs here."""
+    text = source or f"def {name}(x):\n    return x\n"
+    return Candidate(name, f"Does {name}.", {"type": "object", "properties": {"x": {}}}, text)
+
+
+def make_tools(folder: Path, *names: str, demoted: tuple[str, ...] = (), pair: str = "") -> Path:
+    """A pool's folder whose tools passed their trials, and whose demoted ones failed since."""
+    tools = {name: tool(name) for name in (*names, *demoted)}
+    events = [
+        event for name, made in tools.items() for event in _events(made, name in demoted, pair)
+    ]
+    lost = {tools[name].digest: tools[name] for name in demoted}
+    packed = Packed(
+        tools={name: tools[name] for name in names},
+        demoted=lost,
+        reasons=dict.fromkeys(lost, "it failed"),
+        events=events,
+    )
+    return write_packed(packed, folder)
+
+
+def _events(made: Candidate, demoted: bool, pair: str) -> Iterator[dict[str, Any]]:
+    """What a pool's log says of a tool."""
+    numbers = {"seed": 1, "trials": 5, "needed": 5, "passed": 5, "faults": {}}
+    kinds: dict[str, dict[str, Any]] = {
+        "saved": {"task": "t", "shape": made.digest},
+        "tried": {**numbers, "promoted": True, "reason": ""},
+    }
+    if demoted:
+        kinds["demoted"] = {"reason": "it failed"}
+    named = {"digest": made.digest, "name": made.name, "session": "s", "pair": pair}
+    for kind, facts in kinds.items():
+        event_id = f"{made.name} {kind}"
+        yield {"id": event_id, "event": kind, "at": "2026-01-01T00:00:00+00:00", **named, **facts}

@@ -1,0 +1,1 @@
+"""Helpers that a model wrote: saved as candidates, tried in private, called in later sessions."""
