@@ -99,9 +99,7 @@ class Setting:
         """The environment's shipped harness, with the case's surface."""
         hcp = load_hcp(HOUSE / f"contracts/hcp/{case.environment}.toml")
         changed = hcp.specialists["L1"].model_copy(update={"surface": case.surface})
-        # Sessions run in lockstep on whatever else the machine does; no result hangs on the clock.
-        session = hcp.session.model_copy(update={"turn_s": 3600.0})
-        return hcp.model_copy(update={"specialists": {"L1": changed}, "session": session})
+        return hcp.model_copy(update={"specialists": {"L1": changed}})
 
 
 Act = Callable[[list[tuple[Session, Task]]], list[Turn]]
@@ -120,6 +118,8 @@ def attempt(
             {"environment": world.tools()},
             namespaces=lambda seed: Namespace(hcp.workspace, seed=seed),
             window=window,
+            # Sessions share this process's time: the clock says nothing of any one of them.
+            clock=lambda: 0.0,
         )
         for world in made
     ]
