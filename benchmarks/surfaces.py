@@ -4,7 +4,8 @@
 
 Each case is an environment, a surface and a way to act through it. A scripted policy acts it on
 tasks of full size (24 orders, 8 offers); the shipped nano base, which never saw such formats, and
-adapters trained on the policy's demonstrations act on tasks of 4, greedily. All tasks are sealed.
+adapters trained on the policy's demonstrations act on tasks of 4, greedily, and of the offers on
+those with one of the three wishes. All tasks are sealed.
 Success is a reward of 1. Tokens: `written` by the policy, `context` at the turn's end, `read` over
 all rounds where no prefix is cached.
 
@@ -18,7 +19,7 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -41,7 +42,12 @@ from macaron.hcp.document import HCP, load_hcp
 
 HOUSE = Path(__file__).parents[1]
 NANO = HOUSE / "models/nano"
-FULL, SMALL = {"orders": "24", "offers": "8"}, "4"
+FULL = {
+    "orders": ("late-24", "over-24"),
+    "offers": ("back-8", "soon-8", "new-8"),
+}
+SMALL = {"orders": ("late-4", "over-4"), "offers": ("back-4",)}
+"""Kinds of task for the scripted policies, and for the nano base with its context of 1,024."""
 LONG = 8192
 """Context of the scripted policy, tokens: it is no model, and has no limit of its own."""
 
@@ -81,11 +87,12 @@ class Setting:
     tasks: int
     seed: int
 
-    def sample(self, case: Case, split: Split, n: int, size: str) -> list[Task]:
-        """Tasks of that size, its kinds in turn."""
-        made = worlds()[case.environment]
+    def sample(
+        self, case: Case, split: Split, n: int, sizes: Mapping[str, Sequence[str]]
+    ) -> list[Task]:
+        """Tasks of the environment's kinds in turn."""
+        made, kinds = worlds()[case.environment], sizes[case.environment]
         rng = random.Random(f"{case.environment} {split} {self.seed}")
-        kinds = [kind for kind in made.kinds if kind.endswith(f"-{size}")]
         return [made.sample(rng, split, kinds[i % len(kinds)]) for i in range(n)]
 
     def hcp(self, case: Case) -> HCP:
@@ -111,6 +118,8 @@ def attempt(
             {"environment": world.tools()},
             namespaces=lambda seed: Namespace(hcp.workspace, seed=seed),
             window=window,
+            # Sessions share this process's time: the clock says nothing of any one of them.
+            clock=lambda: 0.0,
         )
         for world in made
     ]
@@ -157,7 +166,7 @@ def _read(turn: Turn) -> int:
 def measure_scripted(setting: Setting) -> None:
     """Every case on tasks of full size."""
     for case in CASES:
-        tasks = setting.sample(case, "sealed", setting.tasks, FULL[case.environment])
+        tasks = setting.sample(case, "sealed", setting.tasks, FULL)
         found = attempt(setting, case, tasks, scripted(setting, case), LONG)
         report(f"{case.name}_scripted", found)
 
