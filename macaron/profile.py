@@ -11,6 +11,8 @@ from pydantic_core import ErrorDetails
 
 from macaron.errors import ConfigError
 
+MAX_BYTES = 4 << 20
+"""Of a TOML document."""
 Document = TypeVar("Document", bound=BaseModel)
 
 
@@ -80,20 +82,27 @@ def parse_text(text: str, kind: type[Document], where: str | Path) -> Document:
     """The document in TOML text that came from `where`; raises as `parse_toml` does."""
     try:
         return kind.model_validate(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ConfigError(f"not TOML: {error}", where=str(where), mend="mend the syntax") from error
     except ValidationError as error:
         raise invalid(where, error, kind=kind) from error
+    except (ValueError, RecursionError) as error:
+        # Not only TOMLDecodeError: Python refuses numbers of thousands of digits by itself.
+        raise ConfigError(f"not TOML: {error}", where=str(where), mend="mend the syntax") from error
 
 
 def read_toml(path: Path) -> str:
     """The text of a TOML file, its line ends as they are.
 
     Raises:
-        ConfigError: it is missing, cannot be read or is no text.
+        ConfigError: it is missing, no plain file, too large, cannot be read or is no text.
     """
+    if path.exists() and not path.is_file():
+        raise ConfigError("is no file", where=str(path), mend="give a TOML file")
     try:
-        return path.read_bytes().decode()
+        if (size := path.stat().st_size) > MAX_BYTES:
+            raise ConfigError(
+                f"has {size:,} bytes, {MAX_BYTES:,} are allowed", where=str(path), mend="shorten it"
+            )
+        return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError("no such file", where=str(path), mend="check the path") from error
     except OSError as error:

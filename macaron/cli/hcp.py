@@ -101,7 +101,8 @@ def diff(
         print_table(("field", "old", "new"), rows)
 
 
-@app.command("set")
+# A negative number is a value, not an option.
+@app.command("set", context_settings={"ignore_unknown_options": True})
 def set_(
     file: File,
     path: Annotated[str, typer.Argument(metavar="PATH", help=FIELD, show_default=False)],

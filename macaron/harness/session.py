@@ -10,6 +10,7 @@ from typing import Any
 
 from macaron.engines.base import Completion, SampleParams
 from macaron.engines.randomness import derive
+from macaron.errors import ConfigError
 from macaron.harness.allowlist import Sources
 from macaron.harness.calls import Parsed, to_openai, without_thought
 from macaron.harness.hooks import Hooks
@@ -71,6 +72,7 @@ class Session:
         self._sources, self._clock = sources or {}, clock
         self._at_end = at_end
         self._views: dict[str, View] = {}
+        self._closed = False
         self._open: OpenTurn | None = None
         self._finished: Turn | None = None
 
@@ -86,11 +88,17 @@ class Session:
             What to sample, or the turn where it ended without that.
 
         Raises:
-            ConfigError: the specialist's tools are not what the HCP says.
-            ValueError: the turn before is neither delivered nor undone.
+            ConfigError: no such specialist, or its tools are not what the HCP says.
+            ValueError: the turn before is neither delivered nor undone, or the session is closed.
         """
+        if self._closed:
+            raise ValueError("the session is closed")
         if self._open is not None:
             raise ValueError("the turn before is neither delivered nor undone")
+        if specialist not in self.hcp.specialists:
+            raise ConfigError(
+                f"no specialist {specialist!r}", mend=f"there are {', '.join(self.hcp.specialists)}"
+            )
         turn = self._open_turn(messages, specialist)
         try:
             return self._begin(turn)
@@ -157,8 +165,10 @@ class Session:
     def close(self) -> None:
         """Ends the session; an undelivered turn is undone."""
         self.undo()
-        self._space.close()
-        self._at_end()
+        if not self._closed:
+            self._closed = True
+            self._space.close()
+            self._at_end()
 
     def _begin(self, turn: OpenTurn) -> Request | Turn:
         if self.turns >= self.hcp.session.max_turns:
@@ -216,6 +226,9 @@ class Session:
         if turn.rounds >= turn.view.config.max_rounds:
             # Nobody would read the results, so the calls are not made.
             unreadable = all(call.error for call in parsed.calls)
+            for call in parsed.calls:
+                if call.error:
+                    turn.tools.unreadable(call.error)
             return self._end("malformed" if unreadable else "rounds")
         try:
             texts = turn.view.surface.act(parsed, turn.tools)

@@ -73,7 +73,8 @@ class TurnTools:
             raise
         except SandboxFailedError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # A tool that would end this process is as broken as any: other sessions go on.
             log.exception("the tool %s broke", name)
             raise ToolBrokeError(f"{name}: {type(error).__name__}: {error}") from error
 

@@ -39,7 +39,7 @@ class HCP(Part):
 
     version: Literal["1.1"] = Field(description="of the schema: major.minor")
     router: RouterConfig = Field(description="how a turn finds its specialist")
-    specialists: Table[SpecialistConfig] = Field(min_length=1, description="by key: L0 to L3")
+    specialists: Table[SpecialistConfig] = Field(min_length=1, description="by key, such as L0")
     tools: Table[ToolConfig] = Field({}, description="allowlist, by name")
     skills: Table[SkillConfig] = Field({}, description="by name")
     mcp: Table[McpConfig] = Field({}, description="MCP servers, by name")

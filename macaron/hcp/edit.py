@@ -56,12 +56,13 @@ def _typed(hcp: HCP, path: str, literal: str) -> Any:
     place = resolve(values, split_path(path))
     try:
         given = tomllib.loads(f"value = {literal}")
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:
         above = look_up(values, place[:-1])
         if holds(above, place[-1]) and isinstance(above[place[-1]], str):
             return literal
+        known = "" if holds(above, place[-1]) else f"; {path} is no field that there is"
         raise ConfigError(
-            f"not TOML: {error}", where=literal, mend="a text stands in quotes"
+            f"not TOML: {error}{known}", where=f"{literal:.80}", mend="a text stands in quotes"
         ) from error
     if set(given) != {"value"}:
         raise ConfigError("is more than one value", where=repr(literal), mend="give one value")

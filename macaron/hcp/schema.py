@@ -47,10 +47,36 @@ def _json_schema(value: dict[str, Any]) -> dict[str, Any]:
     except SchemaError as error:
         place = dotted(error.path)
         raise ValueError(f"should be a JSON Schema ({place}: {error.message:.120})") from error
+    if lost := _lost_reference(value, value):
+        raise ValueError(f"should hold every $ref that it names ({lost} leads nowhere in it)")
     if value.get("type") != "object":
         raise ValueError('should be a JSON Schema of an object (type = "object")')
     ordered: dict[str, Any] = in_order(value)
     return ordered
+
+
+def _lost_reference(node: Any, root: Any) -> str:
+    """A `$ref` that leads nowhere within the schema; nothing is ever fetched for one."""
+    if isinstance(node, list):
+        return next(filter(None, (_lost_reference(part, root) for part in node)), "")
+    if not isinstance(node, dict):
+        return ""
+    reference = node.get("$ref")
+    if isinstance(reference, str) and not _leads(reference, root):
+        return reference
+    return _lost_reference(list(node.values()), root)
+
+
+def _leads(reference: str, root: Any) -> bool:
+    found = root
+    if reference != "#" and not reference.startswith("#/"):
+        return False
+    for step in reference.split("/")[1:]:
+        key = step.replace("~1", "/").replace("~0", "~")
+        if not isinstance(found, dict) or key not in found:
+            return False
+        found = found[key]
+    return True
 
 
 def _not_json(value: Any) -> str:

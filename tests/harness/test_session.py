@@ -6,10 +6,13 @@ import pytest
 
 from macaron.engines.base import Completion
 from macaron.engines.randomness import derive
+from macaron.errors import ConfigError
 from macaron.harness.session import Session
 from macaron.harness.stops import FAILED, STOPS, Stop
+from macaron.harness.tools import Tool
 from macaron.harness.turn import Request, Turn
 from macaron.harness.view import REFUSED
+from tests.harness.play import ADD as PARAMETERS
 from tests.harness.play import call, completion, environment, harness, play, user
 
 ADD = call("add", '{"a": 2, "b": 3}')
@@ -268,3 +271,24 @@ def test_a_refused_message_never_reaches_a_specialist(chatml: Any) -> None:
     assert isinstance(state, Request)
     text = chatml.decode(state.prompt)
     assert "bomb" not in text and REFUSED in text and "I can't help with that." in text
+
+
+def test_a_tool_that_would_end_the_process_ends_its_turn_only(chatml: Any) -> None:
+    def leave(_: dict[str, Any]) -> Any:
+        raise SystemExit(3)
+
+    tools = [Tool("add", "", PARAMETERS, leave), *environment()[1:]]
+    session = Session(chatml, harness(), {"environment": tools})
+    turn, _ = play(session, chatml, [user("Add.")], [call("add", '{"a": 1, "b": 2}')])
+    assert turn.stop_reason == "tool"
+    assert "SystemExit" in turn.error
+
+
+def test_a_closed_session_and_an_unknown_specialist_are_said(chatml: Any) -> None:
+    session = Session(chatml, harness(), {"environment": environment()})
+    with pytest.raises(ConfigError, match="no specialist 'L9'"):
+        session.begin([user("Hi")], "L9")
+    session.close()
+    session.close()
+    with pytest.raises(ValueError, match="the session is closed"):
+        session.begin([user("Hi")], "L1")

@@ -1,5 +1,6 @@
 """Loading: what is read, and one line for each way to get a document wrong."""
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from macaron.errors import ConfigError
 from macaron.hcp.document import HCP, load_hcp, parse_hcp, read_hcp
 from tests.hcp.texts import FULL
+from tests.project import HOUSE
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "contracts/hcp/nano.toml"
@@ -124,7 +126,11 @@ def test_an_unknown_version_is_one_line(version: str, said: str) -> None:
 
 def test_no_file_and_no_text_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
-    for name, said in {"no.toml": "no such file", "binary.toml": "not TOML", ".": "cannot"}.items():
+    for name, said in {
+        "no.toml": "no such file",
+        "binary.toml": "not TOML",
+        ".": "is no file",
+    }.items():
         with pytest.raises(ConfigError, match=said) as caught:
             load_hcp(tmp_path / name)
         assert "\n" not in str(caught.value)
@@ -183,3 +189,42 @@ def test_the_order_of_names_and_of_a_schemas_keys_is_not_kept() -> None:
 def test_a_document_cannot_be_changed() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load_hcp(SHIPPED).version = "1.1"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("max_tokens = 48", f"max_tokens = {'9' * 5000}"), "not TOML"),
+        (('type = "integer"', '"$ref" = "#/nowhere"'), "#/nowhere leads nowhere"),
+        (('type = "integer"', '"$ref" = "http://127.0.0.1:1/x"'), "leads nowhere"),
+    ],
+)
+def test_what_only_a_newcomer_writes_is_one_line(
+    tmp_path: Path, change: tuple[str, str], said: str
+) -> None:
+    text = (HOUSE / "contracts/hcp/nano.toml").read_text() + TOOL
+    assert change[0] in text
+    file = tmp_path / "odd.toml"
+    file.write_text(text.replace(*change, 1).replace('version = "1.0"', 'version = "1.1"'))
+    with pytest.raises(ConfigError, match=said) as caught:
+        load_hcp(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_pipe_and_a_giant_are_no_documents(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    (tmp_path / "giant.toml").write_text("#" * (5 << 20))
+    for name, said in {"pipe.toml": "is no file", "giant.toml": "are allowed"}.items():
+        with pytest.raises(ConfigError, match=said):
+            load_hcp(tmp_path / name)
+
+
+TOOL = """
+[tools.find]
+description = "finds"
+source = "environment"
+
+[tools.find.parameters]
+type = "object"
+properties.number.type = "integer"
+"""
