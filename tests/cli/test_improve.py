@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,9 @@ def start(root: Path, arguments: list[str]) -> Iterator[tuple["subprocess.Popen[
         "import os, sys; from pathlib import Path; from macaron.cli.flow import run_flow\n"
         f"sys.exit(run_flow(Path({str(root)!r}), 'flows.improve', {arguments!r}, os.environ))"
     )
-    command = subprocess.Popen([sys.executable, "-c", code], cwd=HOUSE, text=True)
+    # Who tests in a script's background ignores SIGINT, and so would the command.
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    command = subprocess.Popen([sys.executable, "-c", code], cwd=HOUSE, text=True, preexec_fn=heard)
     wait_for(lambda: (root / "pids").exists())
     processes = [int(word) for word in (root / "pids").read_text().split()]
     yield command, processes

@@ -1,9 +1,11 @@
 """The nightly deployment, end to end: a real server, a real process worker, a scheduled run."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -40,11 +42,13 @@ def test_a_worker_runs_the_nightly_deployment(tmp_path: Path) -> None:
         stdout=log,
         stderr=log,
         start_new_session=True,
+        # Who tests in a script's background ignores SIGINT, by which a worker stops itself.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     try:
         record = _wait_for_verdict(root, worker, tmp_path / "worker.log")
     finally:
-        os.killpg(worker.pid, 15)
+        os.killpg(worker.pid, signal.SIGTERM)
         worker.wait(60)
     assert record["state"] in ("promoted", "rejected"), record["error"]
     expected = record["challenger"] if record["state"] == "promoted" else record["champion"]
