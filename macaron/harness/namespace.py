@@ -5,6 +5,7 @@ cell left it (`ok`, `error`) or as it was before (every other outcome), variable
 """
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -235,7 +236,7 @@ def _clean(text: Any) -> str:
 
 
 def _call(body: bytes) -> tuple[str, dict[str, Any]]:
-    message = json.loads(body, parse_constant=_no_constant)
+    message = json.loads(body, parse_constant=_no_constant, parse_float=_finite)
     name, arguments = message["name"], message["arguments"]
     if not isinstance(name, str) or not isinstance(arguments, dict):
         raise TypeError("no call")
@@ -244,6 +245,13 @@ def _call(body: bytes) -> tuple[str, dict[str, Any]]:
 
 def _no_constant(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is too large")
+    return number
 
 
 def _fault(text: str) -> bytes:

@@ -20,7 +20,7 @@ class Link:
     """The socket to a session's keeper."""
 
     def __init__(self, connection: socket.socket) -> None:
-        self._socket, self._inbox = connection, frames.Inbox(1 << 28)
+        self._socket, self._inbox = connection, frames.Inbox(1 << 26)
         self._pid, self._ready = 0, False
 
     def send(self, kind: bytes, body: bytes = b"") -> None:

@@ -129,7 +129,7 @@ class _Process:
             raise SandboxError(
                 "this kernel cannot filter system calls, without which no session is safe",
                 where="namespace",
-                mend="run on Linux 5.9 or newer, on x86_64 or aarch64",
+                mend="run on Linux 5.5 or newer, on x86_64 or aarch64",
             )
         return tuple(level)
 

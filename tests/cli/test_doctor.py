@@ -75,6 +75,16 @@ def test_stores_that_cannot_be_used(root: Path, monkeypatch: pytest.MonkeyPatch)
     assert of(root, "dvc").level == "fail"
 
 
+def test_the_sandbox_says_its_level_and_a_profile_can_demand_one(root: Path) -> None:
+    found = of(root, "sandbox")
+    assert found.level in ("ok", "warn") and "rlimits" in found.fact
+    profile = root / "models" / "profiles" / "nano.toml"
+    profile.write_text(f'sandbox = ["seccomp", "moat"]\n{profile.read_text()}')
+    found = of(root, "sandbox")
+    assert found.level == "fail"
+    assert "nano.toml: sandbox: no level of isolation is named 'moat'" in found.fact
+
+
 def test_a_machine_without_tools(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

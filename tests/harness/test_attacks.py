@@ -38,7 +38,7 @@ def limits(attack: dict[str, Any], place: str) -> dict[str, Any]:
     """Small ones of the kind that should end the attack."""
     late = "timeout" in [*attack[place], *attack.get("then_outcomes", [])]
     if attack.get("waits"):
-        return {**AMPLE, "wall_s": 0.5}
+        return {**AMPLE, "wall_s": 2.0}
     return {**AMPLE, "cpu_s": 1} if late else AMPLE
 
 
@@ -118,7 +118,7 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         abstract,
         Sandbox(Limits(**AMPLE)) as ample,
         Sandbox(Limits(**{**AMPLE, "cpu_s": 1})) as short,
-        Sandbox(Limits(**{**AMPLE, "wall_s": 0.5})) as waiting,
+        Sandbox(Limits(**{**AMPLE, "wall_s": 2.0})) as waiting,
         Namespace(server=server) as witness,
     ):
         witness.run("count = 0\nopen('/tmp/other.txt', 'w').write('other')")
@@ -169,6 +169,34 @@ def test_a_session_stays_inside(host: Host, attack: dict[str, Any]) -> None:
         assert (back.outcome, back.printed) == ("ok", "41 True marked\n"), back
     gone(server, host.server.pid)
     host.check(said)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("attack", cases("namespace"))
+def test_a_session_without_namespaces_stays_inside(
+    host: Host, locked: NamespaceServer, attack: dict[str, Any]
+) -> None:
+    """What is reported may differ, where there is no /tmp; what is contained may not."""
+    given = NamespaceLimits(**{**limits(attack, "namespace"), "cpu_s": 1})
+    with Namespace(given, server=locked) as session:
+        session.run("mark = [41]\nmark.append(mark)")
+        session.snapshot()
+        tools = {"echo": lambda arguments: arguments["value"]}
+        cell = session.run(host.code(attack["code"]), tools)
+        assert cell.outcome != "invalid"
+        assert "ESCAPED" not in cell.printed
+        session.run("1 + 1", tools)
+        session.restore()
+        assert session.run("print(mark[0], mark[1] is mark)").printed == "41 True\n"
+    gone([], locked.pid)
+    host.check(cell.printed + cell.error)
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[NamespaceServer]:
+    made = NamespaceServer(without=("namespaces", "private-root"))
+    yield made
+    made.close()
 
 
 def gone(before: list[int], server: int) -> None:

@@ -14,13 +14,29 @@ import pytest
 from macaron.environments import environment
 from macaron.environments.agent import Agent
 from macaron.environments.coding import Coding
-from macaron.harness.sandbox import Job, Limits, Result, Sandbox, jobs
+from macaron.errors import ConfigError
+from macaron.harness.namespace_server import shared_server
+from macaron.harness.sandbox import (
+    LEVELS,
+    Job,
+    Limits,
+    Result,
+    Sandbox,
+    check_level,
+    common_level,
+    demand_level,
+    jobs,
+    level_line,
+    sandbox_level,
+    shared_sandbox,
+)
 from tests.harness.processes import alive, descendants
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[Sandbox]:
-    with Sandbox() as made:
+    # Small only where it is meant to be met: machines are busy.
+    with Sandbox(Limits(cpu_s=20, wall_s=60.0)) as made:
         yield made
 
 
@@ -103,14 +119,15 @@ def test_harm_stays_inside(sandbox: Sandbox, name: str) -> None:
     assert one(sandbox, code).outcome == outcome
 
 
-def test_an_endless_loop_is_ended_even_if_it_catches_everything(sandbox: Sandbox) -> None:
+def test_an_endless_loop_is_ended_even_if_it_catches_everything() -> None:
     stubborn = "while True:\n    try:\n        while True: pass\n    except BaseException: pass"
-    assert one(sandbox, stubborn).outcome == "timeout"
+    with Sandbox(Limits(cpu_s=1, wall_s=60.0)) as short:
+        assert one(short, stubborn).outcome == "timeout"
 
 
 def test_a_job_that_waits_is_ended_by_the_wall_clock() -> None:
     lock = "import _thread\nl = _thread.allocate_lock()\nl.acquire()\nl.acquire()"
-    with Sandbox(Limits(wall_s=0.5)) as short:
+    with Sandbox(Limits(wall_s=2.0)) as short:
         assert one(short, lock).outcome == "timeout"
 
 
@@ -145,7 +162,28 @@ def test_no_socket_by_the_c_library_either(sandbox: Sandbox) -> None:
 
 
 def test_its_level_names_what_isolates(sandbox: Sandbox) -> None:
-    assert {"rlimits", "seccomp"} <= set(sandbox.level())
+    assert {"rlimits", "seccomp"} <= set(sandbox.level()) <= set(LEVELS)
+
+
+def test_the_level_of_the_host_holds_for_jobs_and_sessions() -> None:
+    level = sandbox_level()
+    assert level == common_level(shared_sandbox().level(), shared_server().level)
+    assert common_level(("seccomp", "rlimits"), ("nobody", "rlimits", "seccomp")) == (
+        "rlimits", "seccomp",
+    )  # fmt: skip
+    assert level_line(("rlimits", "seccomp")) == (
+        "rlimits, seccomp; not active: nobody, namespaces, private-root, landlock"
+    )
+    assert level_line(tuple(LEVELS)) == ", ".join(LEVELS)
+
+
+def test_a_demand_is_met_or_one_clear_error() -> None:
+    demand_level((), "profile: sandbox")
+    demand_level(sandbox_level(), "profile: sandbox")
+    with pytest.raises(ConfigError, match=r"^profile: sandbox: no level of isolation is named 'x'"):
+        demand_level(("rlimits", "x"), "profile: sandbox")
+    with pytest.raises(ConfigError, match="not active here: landlock; active is rlimits, seccomp"):
+        check_level(("seccomp", "landlock"), ("rlimits", "seccomp"), "profile: sandbox")
 
 
 def worker_pid(sandbox: Sandbox) -> int:

@@ -188,7 +188,7 @@ def install(program: Program, *, listen: bool = False) -> int:
     return kernel.check(done, "seccomp")
 
 
-def works(program: Program | None) -> bool:
+def works(program: Program | None, *, listen: bool = False) -> bool:
     """Whether a process can bind itself to the filter here; NO_NEW_PRIVS must be set."""
     if program is None:
         return False
@@ -196,7 +196,7 @@ def works(program: Program | None) -> bool:
     if child == 0:
         done = 1
         try:
-            done = 0 if install(program) == 0 and os.getpid() > 0 else 1
+            done = 0 if install(program, listen=listen) >= 0 and os.getpid() > 0 else 1
         finally:
             os._exit(done)
     return os.waitpid(child, 0)[1] == 0

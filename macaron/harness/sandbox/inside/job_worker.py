@@ -1,7 +1,7 @@
 """The fork server of jobs: reads them from stdin, runs each in a locked-up child, answers.
 
-Run as a script by `jobs.py`. A job's
-code meets no file, socket, process or variable of the host, and the server outlives what it does.
+Run as a script by `jobs.py`. A job's code meets no file, socket, process or variable of the host,
+and the server outlives what it does.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Zygote:
                 self.level.append("private-root")
         if self._wants("landlock") and landlock.version():
             self.level.append("landlock")
-        if self._wants("seccomp") and filters.works(filters.cell_filter(files=True)):
+        if self._wants("seccomp") and _filters_work():
             self.level.append("seccomp")
 
     def _wants(self, name: str) -> bool:
@@ -244,6 +244,11 @@ def _children() -> int:
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(write)
     return read
+
+
+def _filters_work() -> bool:
+    cell, gate = filters.cell_filter(files=True), filters.gate_filter()
+    return filters.works(cell) and filters.works(gate, listen=True)
 
 
 def _reap() -> None:
