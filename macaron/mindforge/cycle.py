@@ -137,7 +137,7 @@ def open_cycle(settings: Settings, inputs: Inputs, run: str, fresh: bool = False
     """
     for record in reversed(cycles(settings)):
         unfinished = record["state"] in ("running", "failed")
-        if unfinished and not fresh and record["inputs_digest"] == inputs.digest:
+        if unfinished and not fresh and _is_of(record, inputs):
             cycle = Cycle.model_validate(record["cycle"])
             cycle.update(state="running", error="", ended="", run=run)
             return cycle
@@ -145,6 +145,21 @@ def open_cycle(settings: Settings, inputs: Inputs, run: str, fresh: bool = False
     cycle = Cycle(id=folder.name, root=str(settings.root), folder=str(folder), inputs=inputs)
     write_json(folder / FILE, _record(cycle, run))
     return cycle
+
+
+def _is_of(record: dict[str, Any], inputs: Inputs) -> bool:
+    """Whether a cycle was made from these inputs.
+
+    One that was killed after its challenger became the champion is, but for the champion: it still
+    owes its report.
+    """
+    if record["inputs_digest"] == inputs.digest:
+        return True
+    if record["challenger"] != inputs.champion:
+        return False
+    kept = Inputs.model_validate(record["cycle"]["inputs"])
+    before = {name: getattr(kept, name) for name in ("champion", "attempt", "hcp_digest")}
+    return inputs.model_copy(update=before).digest == record["inputs_digest"]
 
 
 def _new_folder(settings: Settings) -> Path:

@@ -64,6 +64,17 @@ def test_a_judged_cycle_is_never_resumed(settings: Settings, state: str) -> None
     assert open_cycle(settings, inputs(), run="a").id != first.id
 
 
+def test_a_cycle_killed_after_its_promotion_is_resumed(settings: Settings) -> None:
+    first = open_cycle(settings, inputs(), run="a")
+    first.update(challenger="f" * 16)
+    later = inputs(champion="f" * 16, attempt=3, hcp_digest="9" * 64)
+    assert open_cycle(settings, later, run="b").id == first.id
+    other = inputs(champion="f" * 16, imports={"new.jsonl": "0" * 64})
+    assert open_cycle(settings, other, run="c").id != first.id
+    first.update(state="promoted")
+    assert open_cycle(settings, later, run="d").id != first.id
+
+
 def test_fresh_leaves_the_unfinished_cycle_alone(settings: Settings) -> None:
     first = open_cycle(settings, inputs(), run="a")
     assert open_cycle(settings, inputs(), run="a", fresh=True).id != first.id
