@@ -159,7 +159,7 @@ def _is_of(record: dict[str, Any], inputs: Inputs) -> bool:
         return False
     kept = Inputs.model_validate(record["cycle"]["inputs"])
     before = {name: getattr(kept, name) for name in ("champion", "attempt", "hcp_digest")}
-    return inputs.model_copy(update=before).digest == record["inputs_digest"]
+    return bool(inputs.model_copy(update=before).digest == record["inputs_digest"])
 
 
 def _new_folder(settings: Settings) -> Path:
