@@ -102,8 +102,9 @@ def test_killed_in_the_middle_it_leaves_nothing_running_and_ends_in_the_same_bit
     told = [(e["event"], e.get("specialist"), e.get("step")) for e in events]
     assert told[1] == ("skipped", "L1", None)
     assert events[2]["event"] == "specialist" and events[2]["resumed"]
-    # The step that was told of had been written down before; it is not done again.
-    assert [step for kind, _, step in told if kind == "step"] == [3, 4]
+    # The step that was told of had been written down before; it is not done again. A third may
+    # have been written down, untold, before the launch heard that its parent was gone.
+    assert [step for kind, _, step in told if kind == "step"] in ([3, 4], [4])
     assert {k: r.revision for k, r in results.items()} == {
         k: r.revision for k, r in undisturbed.items()
     }
