@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from macaron.experience.schema import Feedback
-from macaron.harness.stops import Stop
 from macaron.harness.wishes import Wishes
 from macaron.messages import Message, ToolCall
 from macaron.serve.records import TurnRecord
