@@ -15,3 +15,6 @@ class Wishes:
     """Texts that end a response, beside the HCP's."""
     seed: int | None = None
     """Of the turn; else it follows from the session's."""
+
+
+NO_WISHES = Wishes()
