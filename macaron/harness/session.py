@@ -143,12 +143,12 @@ class Session:
             ValueError: no response is due.
         """
         turn = self._due()
-        turn.rounds += 1
         view = turn.view
         ids, stops = completion.token_ids, self._stops(turn)
         kept, said, stopped = end_of_response(view.template, ids, stops)
         view.transcript.sampled(ids[:kept], completion.logprobs[:kept])
-        text = without_thought(said)
+        text = without_thought(self._opening(turn) + said)
+        turn.rounds += 1
         if self._late(turn):
             return self._end("time")
         if completion.stop_reason == "length" and not stopped:
@@ -197,7 +197,13 @@ class Session:
         own = [n for n, turn in enumerate(self.past) if turn.specialist == specialist and turn.tail]
         fold = folded(len(own), self.hcp.memory.keep_turns)
         in_full = set(own[fold:])
-        return [n for n, turn in enumerate(self.past) if n not in in_full and self._is_long(turn)]
+        return [n for n, turn in enumerate(self.past) if n not in in_full and self.is_long(turn)]
+
+    def is_long(self, turn: Past) -> bool:
+        """Whether a turn has to be summed up for others, and is not yet."""
+        if turn.summary is not None or turn.calls:
+            return False
+        return len(self._template.plain_ids(turn.answer)) > self.hcp.memory.summary_tokens
 
     def speech(self) -> Speech:
         """What may be shown of the response that is being sampled, while it is.
@@ -215,6 +221,7 @@ class Session:
             holds=listens or acts or turn.view.config.surface == "repl",
             calls=bool(turn.view.handed),
             thinks=turn.view.thinks,
+            begins=self._opening(turn),
         )
 
     @property
@@ -249,6 +256,8 @@ class Session:
             return self._end("refused", heard.refusal)
         turn.view.extend(turn.messages)
         turn.sampled, turn.start = True, len(turn.view.transcript)
+        if turn.wishes.opening:
+            turn.view.transcript.give(self._template.marked_ids(turn.wishes.opening))
         return self._request()
 
     def _open_turn(
@@ -283,11 +292,8 @@ class Session:
         config = self.hcp.specialists.get(specialist)
         return config is not None and config.surface == "repl"
 
-    def _is_long(self, turn: Past) -> bool:
-        """Whether a turn has to be summed up for others, and is not yet."""
-        if turn.summary is not None or turn.calls:
-            return False
-        return len(self._template.plain_ids(turn.answer)) > self.hcp.memory.summary_tokens
+    def _opening(self, turn: OpenTurn) -> str:
+        return turn.wishes.opening if turn.rounds == 0 else ""
 
     def _stops(self, turn: OpenTurn) -> tuple[str, ...]:
         return (*turn.view.config.stop, *turn.wishes.stop)

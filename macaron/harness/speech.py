@@ -22,6 +22,7 @@ class Speech:
         holds: bool = False,
         calls: bool = False,
         thinks: bool = False,
+        begins: str = "",
     ) -> None:
         """
         Args:
@@ -31,9 +32,11 @@ class Speech:
                 decided then.
             calls: a tool call may begin anywhere, and is no text.
             thinks: the prompt ends within a thought.
+            begins: what the response begins with, though it was not sampled.
         """
         self._template, self._stops = template, tuple(stops)
         self._holds, self._calls, self._thinks = holds, calls, thinks
+        self._begins = begins
         marks = (*self._stops, THOUGHT_OPEN, THOUGHT_CLOSE, *((OPEN, CLOSE) if calls else ()))
         self._marks = tuple(mark for mark in marks if mark)
         self._ids: list[int] = []
@@ -44,7 +47,7 @@ class Speech:
     def feed(self, ids: Sequence[int]) -> str:
         """Takes further ids; the text that can be shown now, after what was shown before."""
         self._ids.extend(ids)
-        text = self._template.text(self._ids)
+        text = self._begins + self._template.text(self._ids)
         places = [place for stop in self._stops if (place := text.find(stop)) >= 0]
         self.stopped = bool(places)
         if self._holds or (self._thinks and THOUGHT_CLOSE not in text):

@@ -161,3 +161,17 @@ def test_a_turns_wishes_are_its_own(chatml: Any) -> None:
     assert same == state, "the turn's seed decides, not the session's"
     plain = one.begin([user("Hi")], "L1")
     assert isinstance(plain, Request) and plain.params.max_tokens == 64
+
+
+def test_a_response_can_be_made_to_begin_with_a_call(chatml: Any) -> None:
+    one = Session(chatml, document(), {"environment": environment()})
+    head = '<tool_call>\n{"name": "pay", "arguments": '
+    state = one.begin([user("Hi")], "L1", Wishes(opening=head), SETTING)
+    assert isinstance(state, Request) and chatml.decode(state.prompt).endswith(head)
+    speech = one.speech()
+    done = completion(chatml, '{"a": 1, "b": 2}}\n</tool_call>')
+    assert speech.feed(done.token_ids) == ""
+    asked = one.advance(done)
+    assert isinstance(asked, Turn) and asked.stop_reason == "calls"
+    mine = [i for i, mask in zip(asked.token_ids, asked.loss_mask, strict=True) if mask]
+    assert mine == done.token_ids, "what was not sampled is not learned from"
