@@ -224,6 +224,10 @@ class Session:
             begins=self._opening(turn),
         )
 
+    def skills(self, specialist: str, setting: Setting = BARE) -> frozenset[str]:
+        """Those that a specialist has been given."""
+        return self._view(specialist, setting).skills.loaded
+
     @property
     def said(self) -> tuple[Message, ...]:
         """The present turn's messages so far, the given ones first; empty between turns."""

@@ -1,8 +1,8 @@
 """A turn of one session on a serving engine: tokens as they come, tools beside the event loop."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from macaron.engines.stream import StreamEngine, Ticket
 from macaron.harness.session import Session
@@ -15,17 +15,14 @@ from macaron.messages import Message
 
 @dataclass
 class Spent:
-    """What a turn cost, while it is played."""
+    """What a turn cost, over all its responses."""
 
     prompt_tokens: int = 0
-    """Of the first response's prompt."""
     cached_tokens: int = 0
-    """Of it, those in the prefix cache."""
+    """Of the prompts', those in the prefix cache."""
     completion_tokens: int = 0
     first_token_s: float | None = None
     """From the turn's begin."""
-    rounds_read: list[int] = field(default_factory=list)
-    """Prompt tokens of each response."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ async def play(
     engine: StreamEngine,
     adapters: Mapping[str, str],
     spent: Spent,
-) -> AsyncIterator[str | Sequence[Message] | Turn]:
+) -> AsyncGenerator[str | Sequence[Message] | Turn, None]:
     """The turn, neither delivered nor undone at its end; close the iterator to break it off.
 
     Args:
@@ -85,7 +82,7 @@ async def play(
 
 async def _spoken(
     ticket: Ticket, speech: Speech, spent: Spent, started: float
-) -> AsyncIterator[str]:
+) -> AsyncGenerator[str, None]:
     async for ids in ticket.pieces():
         if spent.first_token_s is None:
             spent.first_token_s = asyncio.get_running_loop().time() - started
@@ -101,9 +98,8 @@ def _rest(speech: Speech | None, turn: Turn) -> str:
 
 
 def _count(spent: Spent, request: Request, ticket: Ticket, sampled: int) -> None:
-    if not spent.rounds_read:
-        spent.prompt_tokens, spent.cached_tokens = len(request.prompt), ticket.cached_tokens
-    spent.rounds_read.append(len(request.prompt))
+    spent.prompt_tokens += len(request.prompt)
+    spent.cached_tokens += ticket.cached_tokens
     spent.completion_tokens += sampled
 
 

@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from macaron.errors import MacaronError
 from macaron.experience.schema import Feedback
+from macaron.harness.stops import Stop
 from macaron.harness.wishes import Wishes
 from macaron.messages import Message, ToolCall
 from macaron.serve.records import TurnRecord
@@ -101,6 +103,14 @@ class Finished:
 Event = Delta | Step | Finished
 
 
+class TurnFailedError(MacaronError):
+    """A turn came to nothing; the session is as it was before it."""
+
+    def __init__(self, stop: Stop, what: str, *, where: str = "turn", mend: str = "") -> None:
+        super().__init__(what, where=where, mend=mend)
+        self.stop = stop
+
+
 class OpenTurn(Protocol):
     """A turn that is being answered. End it with `deliver` or `withdraw`."""
 
@@ -116,7 +126,8 @@ class OpenTurn(Protocol):
         """What happens, to the end of every choice; a choice's record comes with its end.
 
         Raises:
-            MacaronError: the turn failed; the session is as it was before.
+            TurnFailedError: a choice came to nothing, by the named stop.
+            MacaronError: another fault; the session is as it was before.
         """
         ...
 
