@@ -27,11 +27,12 @@ class Group:
         self.names = list(layers)
         parts = list(layers.values())
         self.sizes = [p.out_features for p in parts]
-        self.weight, self.bias = parts[0].weight.detach(), parts[0].bias
+        self.weight: Tensor = parts[0].weight.detach()
+        self.bias: Tensor | None = parts[0].bias
         if len(parts) > 1:
             self.weight = torch.cat([p.weight.detach() for p in parts])
             self.bias = None if parts[0].bias is None else torch.cat([p.bias for p in parts])
-            for layer, rows in zip(parts, self.weight.split(self.sizes), strict=True):
+            for layer, rows in zip(parts, torch.split(self.weight, self.sizes), strict=True):
                 layer.weight = nn.Parameter(rows, requires_grad=False)
         self.low = self.weight.new_empty(len(parts), 0, self.weight.shape[1])
         """Every layer's A of every adapter, [layers, ranks, inputs]."""

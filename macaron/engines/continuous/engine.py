@@ -102,27 +102,33 @@ class ContinuousEngine:
         """As `StreamEngine`."""
         if revision not in self._adapters:
             prepared = await asyncio.to_thread(self.worker.prepare, folder)
-            await self._call(lambda done: done(self.worker.install(revision, prepared)))
+            await self._call(lambda: self.worker.install(revision, prepared))
             self._adapters.add(revision)
 
     async def unload(self, revision: str) -> None:
         """As `StreamEngine`; new requests for it are refused at once."""
         self._adapters.discard(revision)
-        await self._call(lambda done: self.worker.remove(revision, lambda: done(None)))
+        engine, gone = self._engine, self._future()
+        engine.put(lambda: self.worker.remove(revision, lambda: engine.post(_result(gone), None)))
+        await gone
 
-    async def _call(self, command: Callable[[Callable[[Any], None]], None]) -> None:
-        """Has the engine's thread do something, and waits until it says that it is done."""
-        engine = self._engine
-        found: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    async def _call(self, command: Callable[[], None]) -> None:
+        """Has the engine's thread do something, and waits until it is done."""
+        engine, done = self._engine, self._future()
 
         def run() -> None:
             try:
-                command(lambda _: engine.post(_result(found), None))
+                command()
             except Exception as error:
-                engine.post(_exception(found), error)
+                engine.post(_exception(done), error)
+            else:
+                engine.post(_result(done), None)
 
         engine.put(run)
-        await found
+        await done
+
+    def _future(self) -> "asyncio.Future[None]":
+        return asyncio.get_running_loop().create_future()
 
     def stats(self) -> EngineStats:
         """As `StreamEngine`."""

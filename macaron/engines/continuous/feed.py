@@ -9,7 +9,7 @@ from torch import Tensor
 
 from macaron.engines.attention import additive
 from macaron.engines.continuous.bank import Bank
-from macaron.engines.continuous.row import Row
+from macaron.engines.continuous.row import Row, Sampling
 from macaron.engines.continuous.slots import Slots, SlotView
 
 
@@ -30,7 +30,7 @@ class Feed:
     """Places among rows * tokens whose logits are needed."""
 
 
-def decode_feed(rows: Sequence[Row], slots: Slots, bank: Bank) -> Feed:
+def decode_feed(rows: Sequence[Sampling], slots: Slots, bank: Bank) -> Feed:
     """The last sampled token of each row; the rows lie in the first slots, in order."""
     columns = torch.tensor([[row.filled] for row in rows])
     view = SlotView(slots, slice(0, len(rows)), columns)

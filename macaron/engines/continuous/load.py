@@ -88,7 +88,7 @@ def _worker(causal: Any, limits: Limits, cache_bytes: int, window: int, lean: bo
         lean = lean and llama_like(causal, layers)
         passes, bank = _passes(causal, shape, lean)
         if passes is not None:
-            shapes = {name: (l.out_features, l.in_features) for name, l in layers.items()}
+            shapes = {n: (x.out_features, x.in_features) for n, x in layers.items()}
             return Scheduler(
                 passes,
                 bank,

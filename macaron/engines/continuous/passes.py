@@ -70,7 +70,7 @@ class ModelPasses:
 
     def logits(self, feed: Feed) -> Tensor:
         """As `Passes`."""
-        rows, tokens = feed.ids.shape
+        tokens = feed.ids.shape[1]
         kept, place = torch.unique(feed.wanted % tokens, return_inverse=True)
         cache = Cache(layers=[_Layer(feed.view, n) for n in range(feed.view.slots.shape.layers)])
         self.bank.own = feed.own

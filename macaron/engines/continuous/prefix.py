@@ -91,9 +91,11 @@ class PrefixCache:
 def names(tokens: Tokens, adapter: str | None) -> Iterator[bytes]:
     """The name of each full block of a row: a chain, so that it stands for all before it."""
     text = np.asarray(tokens, dtype=np.int64)
-    name = b"base" if adapter is None else b"adapter " + adapter.encode()
+    name = _digest(b"base" if adapter is None else b"adapter " + adapter.encode())
     for start in range(0, len(text) - BLOCK + 1, BLOCK):
-        name = hashlib.blake2b(
-            name + text[start : start + BLOCK].tobytes(), digest_size=16
-        ).digest()
+        name = _digest(name + text[start : start + BLOCK].tobytes())
         yield name
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()

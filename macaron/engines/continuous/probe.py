@@ -18,7 +18,7 @@ from macaron.engines.continuous.bank import Bank, Parts
 from macaron.engines.continuous.feed import decode_feed, prefill_feed
 from macaron.engines.continuous.lean_passes import LeanPasses
 from macaron.engines.continuous.passes import ModelPasses, Passes
-from macaron.engines.continuous.row import Sampling, Sink, sampling
+from macaron.engines.continuous.row import Sampling, sampling
 from macaron.engines.continuous.slots import CacheShape, Slots
 from macaron.engines.local import TOLERANCE
 
@@ -153,8 +153,12 @@ def _row(prompt: Sequence[int], adapter: str | None, slot: int) -> Sampling:
     return row
 
 
-class _Nowhere(Sink):
+class _Nowhere:
     """Nobody waits for a probe."""
+
+    def push(self, tokens: list[int], cached: int) -> None: ...
+    def finish(self, result: Any) -> None: ...
+    def fail(self, error: Exception) -> None: ...
 
 
 def _random(bank: Bank, seed: int) -> Parts:
