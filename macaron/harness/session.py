@@ -7,31 +7,30 @@ batch many sessions. A turn is in the history exactly when it was delivered.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
-from macaron.engines.base import Completion, SampleParams
+from macaron.engines.base import Completion
 from macaron.engines.randomness import derive
 from macaron.errors import ConfigError
+from macaron.harness.acting import make_calls
 from macaron.harness.allowlist import Sources
 from macaron.harness.calls import Parsed, to_openai, without_thought
 from macaron.harness.hooks import Hooks
 from macaron.harness.ids import call_id
 from macaron.harness.namespace import Namespace
 from macaron.harness.past import Past, as_a_user_saw, folded
+from macaron.harness.sampling import params_of
 from macaron.harness.space import SandboxFailedError, Space
 from macaron.harness.speech import Speech
-from macaron.harness.stopping import end_of_response, stop_ids
+from macaron.harness.stopping import end_of_response
 from macaron.harness.stops import FAILED, Stop
 from macaron.harness.template import template_of
-from macaron.harness.tools import ToolFault
 from macaron.harness.turn import OpenTurn, Request, Turn
 from macaron.harness.use import ToolBrokeError, TurnTools
 from macaron.harness.view import BARE, Setting, View, open_view
 from macaron.harness.wishes import NO_WISHES, Wishes
 from macaron.hcp.document import HCP
-from macaron.messages import Message, ToolCall
-
-Value = TypeVar("Value")
+from macaron.messages import Message
 
 
 class Session:
@@ -144,10 +143,10 @@ class Session:
         """
         turn = self._due()
         view = turn.view
-        ids, stops = completion.token_ids, self._stops(turn)
+        ids, stops = completion.token_ids, turn.stops
         kept, said, stopped = end_of_response(view.template, ids, stops)
         view.transcript.sampled(ids[:kept], completion.logprobs[:kept])
-        text = without_thought(self._opening(turn) + said)
+        text = without_thought(turn.opening + said)
         turn.rounds += 1
         if self._late(turn):
             return self._end("time")
@@ -211,18 +210,7 @@ class Session:
         Raises:
             ValueError: no response is due.
         """
-        turn = self._due()
-        listens = turn.hooks.listen("after_turn") or turn.hooks.listen("before_stop")
-        # With tools of its own, what it says before a call is no part of the answer.
-        acts = len(turn.view.box) > len(turn.view.handed)
-        return Speech(
-            turn.view.template,
-            self._stops(turn),
-            holds=listens or acts or turn.view.config.surface == "repl",
-            calls=bool(turn.view.handed),
-            thinks=turn.view.thinks,
-            begins=self._opening(turn),
-        )
+        return self._due().speech()
 
     def skills(self, specialist: str, setting: Setting = BARE) -> frozenset[str]:
         """Those that a specialist has been given."""
@@ -296,12 +284,6 @@ class Session:
         config = self.hcp.specialists.get(specialist)
         return config is not None and config.surface == "repl"
 
-    def _opening(self, turn: OpenTurn) -> str:
-        return turn.wishes.opening if turn.rounds == 0 else ""
-
-    def _stops(self, turn: OpenTurn) -> tuple[str, ...]:
-        return (*turn.view.config.stop, *turn.wishes.stop)
-
     def _request(self) -> Request | Turn:
         turn = self._due()
         prompt, config = turn.view.transcript.ids, turn.view.config
@@ -309,19 +291,8 @@ class Session:
         room = self._window - len(prompt) if self._window else config.max_tokens
         if room < 1 or (longest and len(prompt) > longest):
             return self._end("context")
-        return Request(tuple(prompt), turn.specialist, self._params(turn, room))
-
-    def _params(self, turn: OpenTurn, room: int) -> SampleParams:
-        config, wishes, training = turn.view.config, turn.wishes, self.temperature is not None
-        temperature = _either(wishes.temperature, config.temperature)
-        seed = _either(wishes.seed, self.seed)
-        return SampleParams(
-            max_tokens=min(config.max_tokens, room, _either(wishes.max_tokens, room)),
-            temperature=_either(self.temperature, temperature),
-            seed=derive(seed, turn.number, turn.rounds),
-            stop_ids=stop_ids(turn.view.template, self._stops(turn)),
-            top_p=1.0 if training else _either(wishes.top_p, config.top_p),
-        )
+        params = params_of(turn, self.seed, self.temperature, room)
+        return Request(tuple(prompt), turn.specialist, params)
 
     def _act(self, parsed: Parsed) -> Request | Turn:
         """Makes a response's calls and gives their results back."""
@@ -336,7 +307,7 @@ class Session:
                     turn.tools.unreadable(call.error)
             return self._end("malformed" if unreadable else "rounds")
         try:
-            texts = self._call(parsed, calls)
+            texts = make_calls(turn, parsed, calls)
         except ToolBrokeError as error:
             return self._end("tool", error=str(error))
         except SandboxFailedError as error:
@@ -354,26 +325,6 @@ class Session:
             return self._end("calls", parsed.before)
         turn.view.go_on(results, calls)
         return self._request()
-
-    def _call(self, parsed: Parsed, calls: Sequence[ToolCall]) -> list[str | None]:
-        """The calls' results; None where it is the client that makes one."""
-        turn = self._due()
-        texts: list[str | None] = [None] * len(calls)
-        mine, handed = [], []
-        for n, (call, made) in enumerate(zip(parsed.calls, calls, strict=True)):
-            if call.error or call.name not in turn.view.handed:
-                mine.append(n)
-                continue
-            try:
-                made["function"]["arguments"] = turn.tools.hand_over(call.name, call.arguments)
-                handed.append(made)
-            except ToolFault as fault:
-                texts[n] = f"Error: {fault.text}"
-        own = replace(parsed, calls=tuple(parsed.calls[n] for n in mine))
-        for n, text in zip(mine, turn.view.surface.act(own, turn.tools), strict=True):
-            texts[n] = text
-        turn.open_calls = tuple(handed)
-        return texts
 
     def _stop(self, text: str) -> Request | Turn:
         """The specialist would stop with this text."""
@@ -410,7 +361,3 @@ class Session:
 
     def _late(self, turn: OpenTurn) -> bool:
         return self._clock() - turn.started > self.hcp.session.turn_s
-
-
-def _either(wish: Value | None, otherwise: Value) -> Value:
-    return otherwise if wish is None else wish

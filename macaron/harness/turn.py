@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from macaron.engines.base import SampleParams
 from macaron.harness.hooks import Firing, Hooks
 from macaron.harness.past import Past
+from macaron.harness.speech import Speech
 from macaron.harness.stops import FAILED, Stop
 from macaron.harness.tools import FaultKind
 from macaron.harness.use import TurnTools
@@ -96,6 +97,30 @@ class OpenTurn:
     results: tuple[Message, ...] = ()
     """Of those of them that are made."""
     open_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Texts that end a response."""
+        return (*self.view.config.stop, *self.wishes.stop)
+
+    @property
+    def opening(self) -> str:
+        """What the next response begins with, though it is not sampled."""
+        return self.wishes.opening if self.rounds == 0 else ""
+
+    def speech(self) -> Speech:
+        """What may be shown of the next response."""
+        listens = self.hooks.listen("after_turn") or self.hooks.listen("before_stop")
+        # With tools of its own, what it says before a call is no part of the answer.
+        acts = len(self.view.box) > len(self.view.handed)
+        return Speech(
+            self.view.template,
+            self.stops,
+            holds=listens or acts or self.view.config.surface == "repl",
+            calls=bool(self.view.handed),
+            thinks=self.view.thinks,
+            begins=self.opening,
+        )
 
     def close(self, stop: Stop, answer: str, error: str = "") -> Turn:
         """The turn as it ended."""

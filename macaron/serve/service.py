@@ -6,7 +6,7 @@ after its answer went out, and may be repeated without harm.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,12 +58,13 @@ class MolService:
         experience: TurnLog,
         counts: Counts,
         limits: Limits = Limits(),
+        at_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._deployment, self._engine, self._timeline = deployment, engine, timeline
         self.counts, self._limits = counts, limits
         self._live = LiveSessions(limits.live)
         self._keeper = Keeper(engine, timeline, experience, counts)
-        self._since = now()
+        self._since, self._at_end = now(), at_end
         self._following: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -128,6 +129,7 @@ class MolService:
             await asyncio.to_thread(session.close)
         await self._timeline.close()
         await self._engine.close()
+        await asyncio.to_thread(self._at_end)
 
     async def _begin(self, request: TurnRequest) -> Opened:
         chain = await self._chain(request)
