@@ -19,7 +19,7 @@ from macaron.settings import Settings, load_settings
 HOUSE = Path(__file__).parents[1]
 PARTS = ("contracts", "models/profiles", "macaron.toml")
 NOISE = 0.02
-"""Of the adapters' B."""
+"""Of the adapters' B, where pairs have to differ; without it they answer as the base does."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,16 @@ class Deployed:
         return self.registry.promote(self.versions[index]).pair_id
 
 
-def deploy(folder: Path, pairs: int = 2, base: Path | None = None, **memory: int) -> Deployed:
+def deploy(
+    folder: Path, pairs: int = 2, base: Path | None = None, noise: float = NOISE, **memory: int
+) -> Deployed:
     """Makes the project; its first pair is the champion.
 
     Args:
         folder: becomes the root.
         pairs: how many there are.
         base: the model; the shipped nano by default.
+        noise: of the adapters.
         memory: fields of the HCP's memory section.
     """
     for part in PARTS:
@@ -57,7 +60,9 @@ def deploy(folder: Path, pairs: int = 2, base: Path | None = None, **memory: int
     hcp = settings.path(settings.hcp)
     if memory:
         hcp.write_text(_with_memory(hcp.read_text(), memory))
-    made = tuple(_pair(settings, base, hcp, folder / "made" / str(n), n) for n in range(pairs))
+    made = tuple(
+        _pair(settings, base, hcp, folder / "made" / str(n), n, noise) for n in range(pairs)
+    )
     registry = tracking(settings, settings.model_name)
     registry.prepare()
     versions = tuple(_register(registry, settings, pair) for pair in made)
@@ -71,17 +76,17 @@ def _with_memory(text: str, memory: dict[str, int]) -> str:
     return text.replace('version = "1.0"', 'version = "1.1"') + f"\n[memory]\n{lines}\n"
 
 
-def _pair(settings: Settings, base: Path, hcp: Path, folder: Path, seed: int) -> Pair:
+def _pair(settings: Settings, base: Path, hcp: Path, folder: Path, seed: int, noise: float) -> Pair:
     keys = tuple(load_hcp(hcp).specialists)
     lora = load_profile(settings.path("models/profiles/nano.toml")).lora
     identity_adapters(base, lora, folder, keys, seed=seed)
     for n, key in enumerate(keys):
-        _disturb(folder / key / "adapter_model.safetensors", 100 * seed + n)
+        _disturb(folder / key / "adapter_model.safetensors", 100 * seed + n, noise)
     adapters = {key: folder / key for key in keys}
     return pair_store(settings).create(base_digest(base), adapters, hcp, None, 0)
 
 
-def _disturb(path: Path, seed: int) -> None:
+def _disturb(path: Path, seed: int, noise: float) -> None:
     import torch
     from safetensors.torch import load_file, save_file
 
@@ -89,7 +94,7 @@ def _disturb(path: Path, seed: int) -> None:
     tensors = load_file(path)
     for name, tensor in tensors.items():
         if "lora_B" in name:
-            tensors[name] = NOISE * torch.randn(tensor.shape, generator=generator)
+            tensors[name] = noise * torch.randn(tensor.shape, generator=generator)
     save_file(tensors, path, metadata={"format": "pt"})
 
 

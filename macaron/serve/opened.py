@@ -32,13 +32,18 @@ class Opened:
         timeline: Timeline,
         counts: Counts,
         ended: Ended,
+        waited_ms: float = 0.0,
     ) -> None:
+        """
+        Args:
+            waited_ms: for summaries of earlier turns, before this one could begin.
+        """
         self.id, self.route = choices[0].id, route
         self.pair, self.hcp = placed.pair.id, placed.pair.hcp
         self.created = int(time())
         self.request, self.placed, self.choices = request, placed, choices
         self._engine, self._timeline, self._counts = engine, timeline, counts
-        self._ended = ended
+        self._ended, self._waited_ms = ended, waited_ms
         self._offered = self._over = False
         self._started = asyncio.get_running_loop().time()
 
@@ -73,10 +78,12 @@ class Opened:
         """`OpenTurn.offer`."""
         if len(self.records) != len(self.choices):
             raise ServiceError("a turn that is not complete cannot be offered", where=self.id)
-        total = 1000 * (asyncio.get_running_loop().time() - self._started)
+        answered = 1000 * (asyncio.get_running_loop().time() - self._started)
+        whole = self.route.ms + self._waited_ms + answered
+        more = {"summary_wait": self._waited_ms, "turn": whole}
         for choice in self.choices:
             if choice.record is not None:
-                timings = {**choice.record.timings_ms, "turn": total + self.route.ms}
+                timings = {**choice.record.timings_ms, **more}
                 choice.record = replace(choice.record, timings_ms=timings)
         self._offered = True
         await self._timeline.offer(self.records)

@@ -6,6 +6,7 @@ after its answer went out, and may be repeated without harm.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -138,7 +139,9 @@ class MolService:
             route = await self._route(request, placed, chain)
             begin = begun(request, placed.harness.hcp, route.specialist)
             choices = self._choices(request, placed, chain, begin, moved)
+            started = time.perf_counter()
             await self._settle(choices, route.specialist, chain, placed)
+            waited = 1000 * (time.perf_counter() - started)
             # Until the turn has ended, which is after this block.
             placed.users += 1
         return Opened(
@@ -150,6 +153,7 @@ class MolService:
             self._timeline,
             self.counts,
             self._ended,
+            waited,
         )
 
     async def _settle(
