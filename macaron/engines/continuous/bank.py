@@ -1,7 +1,7 @@
 """All loaded adapters beside the base's weights, applied together: each row gets its own.
 
 For linear layers that read one input, y = x W' + ((x A') * own) B', where A and B stack the
-adapters' ranks and `own` is 1 on the ranks of the row's adapter. The base's weights exist once and
+adapters' ranks and `* own` keeps the ranks of the row's adapter. The base's weights exist once and
 are never written to.
 """
 
@@ -54,17 +54,17 @@ class Group:
         self.low = torch.cat([self.low[:, : ranks.start], self.low[:, ranks.stop :]], 1)
         self.spread = [torch.cat([s[: ranks.start], s[ranks.stop :]]) for s in self.spread]
 
-    def __call__(self, x: Tensor, own: Tensor | None, residual: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, foreign: Tensor | None, residual: Tensor | None = None) -> Tensor:
         """Over rows: [rows, inputs] -> [rows, all outputs].
 
         Args:
-            own: each row's ranks, [rows, 1, ranks]; None: no row has an adapter.
+            foreign: ranks that aren't the row's, [rows, 1, ranks]; None: no row has an adapter.
             residual: added to the result.
         """
         y = self._base(x, residual)
-        if own is not None:
+        if foreign is not None:
             low = x @ self.low.view(-1, x.shape[1]).t()
-            low = low.view(len(x), len(self.sizes), -1).mul_(own)
+            low = low.view(len(x), len(self.sizes), -1).masked_fill_(foreign, 0)
             start = 0
             for index, (size, spread) in enumerate(zip(self.sizes, self.spread, strict=True)):
                 y[:, start : (start := start + size)].addmm_(low[:, index], spread)
@@ -77,14 +77,14 @@ class Group:
         y = torch.addmm(residual, x, self.weight.t())
         return y if self.bias is None else y.add_(self.bias)
 
-    def layer(self, index: int, x: Tensor, own: Tensor | None) -> Tensor:
+    def layer(self, index: int, x: Tensor, foreign: Tensor | None) -> Tensor:
         """One layer of the group alone, over rows."""
         start = sum(self.sizes[:index])
         rows = slice(start, start + self.sizes[index])
         bias = None if self.bias is None else self.bias[rows]
         y: Tensor = nn.functional.linear(x, self.weight[rows], bias)
-        if own is not None:
-            y.addmm_((x @ self.low[index].t()).mul_(own[:, 0]), self.spread[index])
+        if foreign is not None:
+            y.addmm_((x @ self.low[index].t()).masked_fill_(foreign[:, 0], 0), self.spread[index])
         return y
 
 
@@ -95,7 +95,7 @@ class Bank:
         self.groups = list(groups)
         self.ranks: dict[str, slice] = {}
         """Adapter revision -> its ranks, in every group."""
-        self.own: Tensor | None = None
+        self.foreign: Tensor | None = None
         """Of the pass that is running, for the model's own modules."""
 
     @property
@@ -120,8 +120,8 @@ class Bank:
             if ranks.start > gone.start:
                 self.ranks[name] = slice(ranks.start - rank, ranks.stop - rank)
 
-    def masks(self, adapters: Sequence[str | None], tokens: int) -> Tensor | None:
-        """Each token's own ranks.
+    def foreign_ranks(self, adapters: Sequence[str | None], tokens: int) -> Tensor | None:
+        """Each token's ranks of other adapters.
 
         Args:
             adapters: of each row.
@@ -132,14 +132,14 @@ class Bank:
         """
         if not any(a is not None for a in adapters):
             return None
-        own = torch.zeros(len(adapters), self.size, dtype=self.groups[0].weight.dtype)
+        foreign = torch.ones(len(adapters), self.size, dtype=torch.bool)
         for row, adapter in enumerate(adapters):
             if adapter is not None:
-                own[row, self.ranks[adapter]] = 1
-        return (own.repeat_interleave(tokens, 0) if tokens > 1 else own)[:, None]
+                foreign[row, self.ranks[adapter]] = False
+        return (foreign.repeat_interleave(tokens, 0) if tokens > 1 else foreign)[:, None]
 
     def install(self, modules: Mapping[str, nn.Linear]) -> None:
-        """Gives the model's own modules the adapters of `own`."""
+        """Gives the model's own modules the adapters of a pass."""
         for group in self.groups:
             for index, name in enumerate(group.names):
                 layer: Any = modules[name]
@@ -151,7 +151,7 @@ class Bank:
             layer.__dict__.pop("forward", None)
 
     def _forward(self, group: Group, index: int, x: Tensor) -> Tensor:
-        y = group.layer(index, x.reshape(-1, x.shape[-1]), self.own)
+        y = group.layer(index, x.reshape(-1, x.shape[-1]), self.foreign)
         return y.view(*x.shape[:-1], -1)
 
     @property

@@ -24,8 +24,8 @@ class Feed:
     mask: Tensor
     """Additive, [rows, 1, tokens, columns]."""
     view: SlotView
-    own: Tensor | None
-    """As `Bank.masks`."""
+    foreign: Tensor | None
+    """As `Bank.foreign_ranks`."""
     wanted: Tensor
     """Places among rows * tokens whose logits are needed."""
 
@@ -40,7 +40,7 @@ def decode_feed(rows: Sequence[Sampling], slots: Slots, bank: Bank) -> Feed:
         positions=columns,
         mask=additive(seen[:, None], slots.shape.dtype),
         view=view,
-        own=bank.masks([row.adapter for row in rows], 1),
+        foreign=bank.foreign_ranks([row.adapter for row in rows], 1),
         wanted=torch.arange(len(rows)),
     )
 
@@ -66,7 +66,7 @@ def prefill_feed(rows: Sequence[Row], tokens: int, slots: Slots, bank: Bank) -> 
         positions=torch.from_numpy(positions),
         mask=additive(_seen(rows, columns, lows, view.length)[:, None], slots.shape.dtype),
         view=view,
-        own=bank.masks([row.adapter for row in rows], tokens),
+        foreign=bank.foreign_ranks([row.adapter for row in rows], tokens),
         wanted=torch.tensor(wanted, dtype=torch.long),
     )
 

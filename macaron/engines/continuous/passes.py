@@ -73,7 +73,7 @@ class ModelPasses:
         tokens = feed.ids.shape[1]
         kept, place = torch.unique(feed.wanted % tokens, return_inverse=True)
         cache = Cache(layers=[_Layer(feed.view, n) for n in range(feed.view.slots.shape.layers)])
-        self.bank.own = feed.own
+        self.bank.foreign = feed.foreign
         try:
             found: Tensor = self.causal(
                 input_ids=feed.ids,
@@ -85,5 +85,5 @@ class ModelPasses:
                 logits_to_keep=kept if len(kept) else 1,
             ).logits
         finally:
-            self.bank.own = None
+            self.bank.foreign = None
         return found[feed.wanted // tokens, place]

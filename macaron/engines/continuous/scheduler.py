@@ -178,9 +178,11 @@ class Scheduler:
         logits = self.passes.logits(feed)
         place = 0
         begun: list[tuple[Sampling, int]] = []
+        firsts = [max(row.prompt - 1, row.filled) for row in rows]
+        # All of them first: a row that ends has others moved, as far as they are filled.
         for row in rows:
-            first = max(row.prompt - 1, row.filled)
             row.filled += min(tokens, row.left)
+        for row, first in zip(rows, firsts, strict=True):
             count = max(row.filled - first, 0)
             if isinstance(row, Ranking):
                 self._score(row, first, logits[place : place + count])

@@ -51,6 +51,9 @@ def read_adapter(folder: Path, layers: Mapping[str, tuple[int, int]]) -> Parts:
     if odd:
         raise _misfit(f"adapter is not plain LoRA: {odd[0]} is set", folder)
     _check(tensors, layers, rank, folder)
+    # A row's adapter is chosen by leaving out the others' ranks, which must be numbers for that.
+    if not all(bool(t.isfinite().all()) for t in tensors.values()):
+        raise DigestError("an adapter's weights are not numbers", where=str(folder))
     return {name: (tensors[_key(name, "A")], tensors[_key(name, "B")] * scale) for name in layers}
 
 
