@@ -13,7 +13,7 @@ from macaron.mol.playing import Begun, Spent, play
 from macaron.serve.deployment import Placed
 from macaron.serve.names import public_call
 from macaron.serve.records import TurnRecord
-from macaron.serve.turns import Delta, Event, Finished, Route, Step, TurnFailedError, TurnRequest
+from macaron.serve.turns import Delta, Event, Finished, Route, Step, TurnError, TurnRequest
 
 WHY_FAILED = {
     "context": ("the conversation fills the context", "begin a new one"),
@@ -43,7 +43,7 @@ class Choice:
         """What happens, with the record as the last.
 
         Raises:
-            TurnFailedError: the turn came to nothing.
+            TurnError: the turn came to nothing.
         """
         adapters = placed.harness.adapters
         async with aclosing(play(self.session, self.begun, engine, adapters, self.spent)) as played:
@@ -65,7 +65,7 @@ class Choice:
     def _record(self, turn: Turn, placed: Placed, request: TurnRequest, route: Route) -> TurnRecord:
         if turn.failed:
             what, mend = WHY_FAILED.get(turn.stop_reason, ("the turn failed", "try again"))
-            raise TurnFailedError(turn.stop_reason, what, mend=mend)
+            raise TurnError(what, turn.stop_reason, mend=mend)
         specialist = turn.specialist
         spent = self.spent
         return TurnRecord(

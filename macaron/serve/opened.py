@@ -8,12 +8,12 @@ from time import time
 
 from macaron.engines.stream import StreamEngine
 from macaron.errors import ServiceError
-from macaron.serve.choice import Choice
+from macaron.serve.choice import WHY_FAILED, Choice
 from macaron.serve.counts import Counts
 from macaron.serve.deployment import Placed
 from macaron.serve.records import TurnRecord
 from macaron.serve.timeline import Timeline
-from macaron.serve.turns import Event, Route, TurnFailedError, TurnRequest
+from macaron.serve.turns import Event, Route, TurnError, TurnRequest
 
 Ended = Callable[["Opened", bool], Awaitable[None]]
 """Told of a turn that has ended, and whether it was delivered."""
@@ -67,10 +67,9 @@ class Opened:
                             yield event
         except TimeoutError as error:
             self._counts.failed += 1
-            raise TurnFailedError(
-                "time", "the turn took longer than the harness allows", mend="ask for less"
-            ) from error
-        except TurnFailedError:
+            what, mend = WHY_FAILED["time"]
+            raise TurnError(what, "time", mend=mend) from error
+        except TurnError:
             self._counts.failed += 1
             raise
 

@@ -103,12 +103,25 @@ class Finished:
 Event = Delta | Step | Finished
 
 
-class TurnFailedError(MacaronError):
-    """A turn came to nothing; the session is as it was before it."""
+class TurnError(MacaronError):
+    """A turn that failed in itself; its session is as it was before.
 
-    def __init__(self, stop: Stop, what: str, *, where: str = "turn", mend: str = "") -> None:
-        super().__init__(what, where=where, mend=mend)
+    Args:
+        what: the fault, in the client's words.
+        stop: why, one of `harness.stops.FAILED`.
+        mend: what the client can do about it.
+    """
+
+    def __init__(self, what: str, stop: Stop, *, mend: str = "") -> None:
         self.stop = stop
+        super().__init__(what, mend=mend)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_turn_error, (self.what, self.stop, self.mend))
+
+
+def _turn_error(what: str, stop: Stop, mend: str) -> TurnError:
+    return TurnError(what, stop, mend=mend)
 
 
 class OpenTurn(Protocol):
@@ -126,8 +139,8 @@ class OpenTurn(Protocol):
         """What happens, to the end of every choice; a choice's record comes with its end.
 
         Raises:
-            TurnFailedError: a choice came to nothing, by the named stop.
-            MacaronError: another fault; the session is as it was before.
+            TurnError: the turn failed in itself, as by its length.
+            MacaronError: it failed otherwise. In both cases the session is as it was before.
         """
         ...
 

@@ -15,7 +15,7 @@ from macaron.experience.store import ExperienceStore
 from macaron.experience.table import from_table
 from macaron.registry.pairs import PairStore
 from macaron.serve.timeline import UnknownTurnError
-from macaron.serve.turns import ClientTool, Finished, TurnFailedError
+from macaron.serve.turns import ClientTool, Finished, TurnError
 from tests.serve.stage import BASE, ScriptEngine, Stage, answer, ask, last_said, make_pair
 
 PAY = ClientTool(
@@ -356,7 +356,7 @@ def test_a_turn_that_takes_too_long_fails_and_is_no_history(stage: Stage) -> Non
         opened = await service.begin(ask("One"))
         limit = opened.placed.harness.hcp.session
         object.__setattr__(limit, "turn_s", 0.2)
-        with pytest.raises(TurnFailedError, match="longer than"):
+        with pytest.raises(TurnError, match="longer than"):
             async for _ in opened.events():
                 pass
         object.__setattr__(limit, "turn_s", 5.0)
