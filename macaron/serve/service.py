@@ -9,6 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from macaron.engines.stream import StreamEngine
@@ -46,6 +47,10 @@ class Limits:
     """Sessions that are kept ready to go on."""
     look_s: float = 2.0
     """Between two looks for a new champion, seconds."""
+    sweep_s: float = 60.0
+    """Between two times that what was left undone is done, seconds."""
+    retention_days: float = 0.0
+    """That a session is kept after its last turn; 0: for ever."""
 
 
 class MolService:
@@ -66,7 +71,7 @@ class MolService:
         self._live = LiveSessions(limits.live)
         self._keeper = Keeper(engine, timeline, experience, counts)
         self._since, self._at_end = now(), at_end
-        self._following: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """Loads the champion, puts into the experience what an earlier life left, and follows.
@@ -77,7 +82,7 @@ class MolService:
         await self._deployment.start()
         await self._keeper.recover()
         follow = self._deployment.follow(self._limits.look_s)
-        self._following = asyncio.create_task(follow)
+        self._tasks = [asyncio.create_task(work) for work in (follow, self._sweep())]
 
     async def begin(self, request: TurnRequest) -> Opened:
         """`Service.begin`."""
@@ -122,15 +127,27 @@ class MolService:
 
     async def close(self) -> None:
         """`Service.close`."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._keeper.close()
         for session in self._live.clear():
             await asyncio.to_thread(session.close)
         await self._timeline.close()
         await self._engine.close()
         await asyncio.to_thread(self._at_end)
+
+    async def _sweep(self) -> None:
+        """Does again what failed, and lets old sessions go."""
+        while True:
+            await asyncio.sleep(self._limits.sweep_s)
+            try:
+                await self._keeper.recover()
+                if days := self._limits.retention_days:
+                    before = datetime.now(UTC) - timedelta(days=days)
+                    await self._timeline.expire(before.isoformat())
+            except MacaronError as error:
+                log.error("sweeping failed and is tried again: %s", error)
 
     async def _begin(self, request: TurnRequest) -> Opened:
         chain = await self._chain(request)
