@@ -47,6 +47,7 @@ class LeanPasses:
                 `macaron.engines.continuous.groups`.
         """
         model = causal.model
+        self.causal = causal
         self.embed, self.rotary, self.head = model.embed_tokens, model.rotary_emb, causal.lm_head
         attention = model.layers[0].self_attn
         self.width: int = attention.head_dim
