@@ -1,12 +1,14 @@
 """All loaded adapters beside the base's weights, applied together: each row gets its own.
 
-For linear layers that read one input, y = x W' + ((x A') * own) B', where A and B stack the
-adapters' ranks and `* own` keeps the ranks of the row's adapter. The base's weights exist once and
+For linear layers that read one input, y = x W' + (x A') B', where A and B stack the adapters' ranks
+and a row's x A' is 0 but on the ranks of its own adapter. The base's weights exist once and
 are never written to.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -14,6 +16,9 @@ from torch import Tensor, nn
 
 Parts = Mapping[str, tuple[Tensor, Tensor]]
 """One adapter: layer -> (A, scale times B), [rank, inputs] and [outputs, rank]."""
+
+SPAN = 32
+"""Tokens of one adapter that lie together from which on they are computed on their own."""
 
 
 class Group:
@@ -54,20 +59,23 @@ class Group:
         self.low = torch.cat([self.low[:, : ranks.start], self.low[:, ranks.stop :]], 1)
         self.spread = [torch.cat([s[: ranks.start], s[ranks.stop :]]) for s in self.spread]
 
-    def __call__(self, x: Tensor, foreign: Tensor | None, residual: Tensor | None = None) -> Tensor:
+    def __call__(self, x: Tensor, owned: "Owned", residual: Tensor | None = None) -> Tensor:
         """Over rows: [rows, inputs] -> [rows, all outputs].
 
         Args:
-            foreign: ranks that aren't the row's, [rows, 1, ranks]; None: no row has an adapter.
+            owned: which adapter each row has.
             residual: added to the result.
         """
         y = self._base(x, residual)
-        if foreign is not None:
+        parts = torch.split(y, self.sizes, 1)
+        for rows, ranks in owned.spans:
+            for part, a, b in zip(parts, self.low, self.spread, strict=True):
+                part[rows].addmm_(x[rows] @ a[ranks].t(), b[ranks])
+        if owned.foreign is not None:
             low = x @ self.low.view(-1, x.shape[1]).t()
-            low = low.view(len(x), len(self.sizes), -1).masked_fill_(foreign, 0)
-            start = 0
-            for index, (size, spread) in enumerate(zip(self.sizes, self.spread, strict=True)):
-                y[:, start : (start := start + size)].addmm_(low[:, index], spread)
+            low = low.view(len(x), len(parts), -1).masked_fill_(owned.foreign[:, None], 0)
+            for index, (part, b) in enumerate(zip(parts, self.spread, strict=True)):
+                part.addmm_(low[:, index], b)
         return y
 
     def _base(self, x: Tensor, residual: Tensor | None) -> Tensor:
@@ -77,15 +85,28 @@ class Group:
         y = torch.addmm(residual, x, self.weight.t())
         return y if self.bias is None else y.add_(self.bias)
 
-    def layer(self, index: int, x: Tensor, foreign: Tensor | None) -> Tensor:
+    def layer(self, index: int, x: Tensor, owned: "Owned") -> Tensor:
         """One layer of the group alone, over rows."""
         start = sum(self.sizes[:index])
         rows = slice(start, start + self.sizes[index])
         bias = None if self.bias is None else self.bias[rows]
         y: Tensor = nn.functional.linear(x, self.weight[rows], bias)
-        if foreign is not None:
-            y.addmm_((x @ self.low[index].t()).masked_fill_(foreign[:, 0], 0), self.spread[index])
+        a, b = self.low[index], self.spread[index]
+        for part, ranks in owned.spans:
+            y[part].addmm_(x[part] @ a[ranks].t(), b[ranks])
+        if owned.foreign is not None:
+            y.addmm_((x @ a.t()).masked_fill_(owned.foreign, 0), b)
         return y
+
+
+@dataclass(frozen=True)
+class Owned:
+    """Which adapter each token of a pass has, in the cheaper of two forms; none: the bare base."""
+
+    spans: Sequence[tuple[slice, slice]] = ()
+    """Tokens that lie together, and their adapter's ranks."""
+    foreign: Tensor | None = None
+    """Ranks of other adapters than the token's, [tokens, ranks]."""
 
 
 class Bank:
@@ -95,7 +116,7 @@ class Bank:
         self.groups = list(groups)
         self.ranks: dict[str, slice] = {}
         """Adapter revision -> its ranks, in every group."""
-        self.foreign: Tensor | None = None
+        self.owned = Owned()
         """Of the pass that is running, for the model's own modules."""
 
     @property
@@ -120,23 +141,32 @@ class Bank:
             if ranks.start > gone.start:
                 self.ranks[name] = slice(ranks.start - rank, ranks.stop - rank)
 
-    def foreign_ranks(self, adapters: Sequence[str | None], tokens: int) -> Tensor | None:
-        """Each token's ranks of other adapters.
+    def owned_by(self, adapters: Sequence[str | None], tokens: int) -> Owned:
+        """Which ranks the tokens of a pass use.
 
         Args:
             adapters: of each row.
             tokens: a row has.
-
-        Returns:
-            [rows * tokens, 1, ranks]; None where no row has an adapter.
         """
-        if not any(a is not None for a in adapters):
-            return None
+        runs = [(name, len(list(run))) for name, run in groupby(adapters)]
+        if len(runs) == 1 or len(adapters) * tokens >= SPAN * len(runs):
+            return Owned(spans=self._spans(runs, tokens))
         foreign = torch.ones(len(adapters), self.size, dtype=torch.bool)
         for row, adapter in enumerate(adapters):
             if adapter is not None:
                 foreign[row, self.ranks[adapter]] = False
-        return (foreign.repeat_interleave(tokens, 0) if tokens > 1 else foreign)[:, None]
+        return Owned(foreign=foreign.repeat_interleave(tokens, 0) if tokens > 1 else foreign)
+
+    def _spans(
+        self, runs: Sequence[tuple[str | None, int]], tokens: int
+    ) -> list[tuple[slice, slice]]:
+        spans, start = [], 0
+        for adapter, rows in runs:
+            end = start + rows * tokens
+            if adapter is not None:
+                spans.append((slice(start, end), self.ranks[adapter]))
+            start = end
+        return spans
 
     def install(self, modules: Mapping[str, nn.Linear]) -> None:
         """Gives the model's own modules the adapters of a pass."""
@@ -151,7 +181,7 @@ class Bank:
             layer.__dict__.pop("forward", None)
 
     def _forward(self, group: Group, index: int, x: Tensor) -> Tensor:
-        y = group.layer(index, x.reshape(-1, x.shape[-1]), self.foreign)
+        y = group.layer(index, x.reshape(-1, x.shape[-1]), self.owned)
         return y.view(*x.shape[:-1], -1)
 
     @property

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from macaron.engines.attention import additive
-from macaron.engines.continuous.bank import Bank
+from macaron.engines.continuous.bank import Bank, Owned
 from macaron.engines.continuous.row import Row, Sampling
 from macaron.engines.continuous.slots import Slots, SlotView
 
@@ -24,8 +24,7 @@ class Feed:
     mask: Tensor
     """Additive, [rows, 1, tokens, columns]."""
     view: SlotView
-    foreign: Tensor | None
-    """As `Bank.foreign_ranks`."""
+    owned: Owned
     wanted: Tensor
     """Places among rows * tokens whose logits are needed."""
 
@@ -40,7 +39,7 @@ def decode_feed(rows: Sequence[Sampling], slots: Slots, bank: Bank) -> Feed:
         positions=columns,
         mask=additive(seen[:, None], slots.shape.dtype),
         view=view,
-        foreign=bank.foreign_ranks([row.adapter for row in rows], 1),
+        owned=bank.owned_by([row.adapter for row in rows], 1),
         wanted=torch.arange(len(rows)),
     )
 
@@ -66,7 +65,7 @@ def prefill_feed(rows: Sequence[Row], tokens: int, slots: Slots, bank: Bank) -> 
         positions=torch.from_numpy(positions),
         mask=additive(_seen(rows, columns, lows, view.length)[:, None], slots.shape.dtype),
         view=view,
-        foreign=bank.foreign_ranks([row.adapter for row in rows], tokens),
+        owned=bank.owned_by([row.adapter for row in rows], tokens),
         wanted=torch.tensor(wanted, dtype=torch.long),
     )
 

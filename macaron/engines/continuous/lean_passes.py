@@ -47,6 +47,7 @@ class LeanPasses:
                 `macaron.engines.continuous.groups`.
         """
         model = causal.model
+        self.causal = causal
         self.embed, self.rotary, self.head = model.embed_tokens, model.rotary_emb, causal.lm_head
         attention = model.layers[0].self_attn
         self.width: int = attention.head_dim
@@ -65,14 +66,14 @@ class LeanPasses:
         x: Tensor = self.embed(feed.ids.view(-1))
         cos, sin = self._turns(x, feed.positions)
         for number, layer in enumerate(self.layers):
-            every = layer.qkv(_normed(x, layer.before), feed.foreign).view(len(x), -1, self.width)
+            every = layer.qkv(_normed(x, layer.before), feed.owned).view(len(x), -1, self.width)
             q, k, v = layer.heads(every, cos, sin)
             keys, values = feed.view.put(number, k, v)
             q = q.view(rows, tokens, -1, self.width).transpose(1, 2)
             mixed, _ = grouped_attention(None, q, keys, values, feed.mask, scaling=layer.scale)
-            x = layer.out(mixed.view(len(x), -1), feed.foreign, x)
-            opened = gated(layer.gate_up(_normed(x, layer.after), feed.foreign))
-            x = layer.down(opened, feed.foreign, x)
+            x = layer.out(mixed.view(len(x), -1), feed.owned, x)
+            opened = gated(layer.gate_up(_normed(x, layer.after), feed.owned))
+            x = layer.down(opened, feed.owned, x)
         last = _normed(x.index_select(0, feed.wanted), self.norm)
         found: Tensor = nn.functional.linear(last, self.head.weight, self.head.bias)
         return found

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from macaron.engines.continuous.bank import Bank
+from macaron.engines.continuous.bank import Bank, Owned
 from macaron.engines.continuous.feed import Feed
 from macaron.engines.continuous.slots import SlotView
 
@@ -73,7 +73,7 @@ class ModelPasses:
         tokens = feed.ids.shape[1]
         kept, place = torch.unique(feed.wanted % tokens, return_inverse=True)
         cache = Cache(layers=[_Layer(feed.view, n) for n in range(feed.view.slots.shape.layers)])
-        self.bank.foreign = feed.foreign
+        self.bank.owned = feed.owned
         try:
             found: Tensor = self.causal(
                 input_ids=feed.ids,
@@ -85,5 +85,5 @@ class ModelPasses:
                 logits_to_keep=kept if len(kept) else 1,
             ).logits
         finally:
-            self.bank.foreign = None
+            self.bank.owned = Owned()
         return found[feed.wanted // tokens, place]

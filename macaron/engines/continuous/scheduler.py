@@ -170,7 +170,8 @@ class Scheduler:
                 break
             rows.append(row)
             tokens = wider
-        return rows, tokens
+        # An adapter's rows side by side, so that they can be computed together.
+        return sorted(rows, key=lambda r: r.adapter or ""), tokens
 
     def _read(self, rows: Sequence[Row], tokens: int) -> None:
         self.slots.reserve(0, max(row.filled for row in rows) + tokens)
