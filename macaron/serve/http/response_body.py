@@ -16,7 +16,7 @@ from macaron.serve.turns import TurnRequest
 
 @dataclass(frozen=True)
 class Echo:
-    """What a response repeats of its request; what the timeline does not keep is OpenAI's default."""
+    """What a response repeats of its request; what is not kept is OpenAI's default."""
 
     instructions: str | None = None
     max_output_tokens: int | None = None
