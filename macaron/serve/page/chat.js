@@ -3,6 +3,7 @@
 
 import { announce, notice } from "./notice.js";
 import { runTurn } from "./run.js";
+import { toEnd } from "./scroll.js";
 import { TurnView } from "./turn.js";
 
 export class Chat {
@@ -19,7 +20,7 @@ export class Chat {
     const view = new TurnView(text);
     this.#list.append(view.element);
     notice(null);
-    document.documentElement.scrollTop = document.documentElement.scrollHeight;
+    toEnd();
     await this.#run(text, view);
   }
 
@@ -46,7 +47,7 @@ export class Chat {
     }
     notice(null);
     this.#list.replaceChildren(...this.conversation.turns.map((turn) => this.#restored(turn).element));
-    document.documentElement.scrollTop = document.documentElement.scrollHeight;
+    toEnd();
     if (this.conversation.turns.at(-1)?.forgotten) {
       notice("The server has forgotten this conversation. Your next message begins a new one.");
     }
@@ -79,10 +80,7 @@ export class Chat {
     return runTurn(this.api, text, this.conversation.previous, signal, (turn) => {
       const name = turn.about.specialist;
       if (name && name !== said) announce(`${(said = name)} is answering.`);
-      const root = document.documentElement;
-      const atEnd = root.scrollHeight - root.scrollTop - root.clientHeight < 80;
       view.show(turn);
-      if (atEnd) requestAnimationFrame(() => (root.scrollTop = root.scrollHeight));
     });
   }
 

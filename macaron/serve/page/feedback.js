@@ -62,6 +62,7 @@ function correction(row, turn, send) {
 function form(turn, send, close) {
   const box = el("textarea", { rows: "5" });
   box.value = turn.feedback.correction ?? turn.text;
+  box.setSelectionRange(0, 0);
   const onsubmit = async (event) => {
     event.preventDefault();
     const unchanged = box.value.trim() === "" || box.value === (turn.feedback.correction ?? turn.text);

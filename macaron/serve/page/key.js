@@ -47,5 +47,6 @@ export class KeyDialog {
     this.#api.key = key;
     keep(PLACE, key || null);
     this.#open.hidden = !key;
+    document.getElementById("key-forget").hidden = !key;
   }
 }

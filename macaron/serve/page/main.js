@@ -4,6 +4,7 @@ import { Api, ApiError } from "./api.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
 import { Conversation } from "./conversation.js";
+import { el } from "./dom.js";
 import { KeyDialog } from "./key.js";
 import { notice } from "./notice.js";
 
@@ -27,8 +28,8 @@ async function health() {
   const place = document.getElementById("served");
   try {
     const { status, pair, generation } = await api.health();
-    const short = String(pair ?? "").slice(0, 12);
-    place.textContent = status === "starting" ? "starting" : `pair ${short}, generation ${generation}`;
+    const short = el("span", { class: "wide" }, `, pair ${String(pair ?? "").slice(0, 12)}`);
+    place.replaceChildren(...(status === "starting" ? ["starting"] : [`generation ${generation}`, short]));
     if (status === "starting") setTimeout(health, AGAIN_MS);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

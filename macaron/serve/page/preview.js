@@ -38,7 +38,10 @@ function pageOf(body) {
   );
 }
 
-/** Parsed in a document of its own that is never shown, so that nothing runs or loads here. */
+/**
+ * Parsed in a document of its own that is never shown, so that nothing runs or loads here. Browsers
+ * write a line to the console for each handler that they refuse.
+ */
 function plain(markup) {
   const inert = new DOMParser().parseFromString(markup, "text/html");
   inert.querySelectorAll(GONE).forEach((node) => node.remove());

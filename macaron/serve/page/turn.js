@@ -3,6 +3,7 @@
 import { button, el } from "./dom.js";
 import { feedbackRow } from "./feedback.js";
 import { draw } from "./prose.js";
+import { following } from "./scroll.js";
 import { drawSteps } from "./steps.js";
 import { toneOf, who } from "./who.js";
 
@@ -14,6 +15,7 @@ export class TurnView {
   #answer = el("article", { class: "answer", "aria-label": "Answer" },
     this.#head, this.#steps, this.#text, this.#foot);
   #frame = 0;
+  #known = null;
 
   constructor(asked) {
     const said = el("p", { class: "asked" }, el("span", { class: "unseen" }, "You: "), asked);
@@ -24,31 +26,30 @@ export class TurnView {
 
   /** Draws what is known of a running turn, at most once a frame. */
   show(turn) {
+    this.#known = turn;
     cancelAnimationFrame(this.#frame);
-    this.#frame = requestAnimationFrame(() => this.#draw(turn, false));
+    this.#frame = requestAnimationFrame(() => following(() => this.#draw(turn, false)));
   }
 
   /** Draws a turn that is complete; `say(changes)` sends feedback on it. */
   finish(turn, say) {
     this.#state("done");
-    this.#draw(turn, true);
-    this.#head.replaceChildren(who(turn));
-    this.#foot.replaceChildren(
-      ...(turn.text ? [] : [el("p", { class: "note" }, "The answer is empty.")]),
-      ...(turn.cut ? [el("p", { class: "note" }, "Cut off at the length limit.")] : []),
-      feedbackRow(turn, say),
-    );
+    following(() => {
+      this.#draw(turn, true);
+      this.#head.replaceChildren(who(turn));
+      this.#foot.replaceChildren(...notes(turn), feedbackRow(turn, say));
+    });
   }
 
   /** Says in a line why there is no whole answer; `again` (label, action) tries it once more. */
   fail(line, again = null) {
     this.#state("failed");
-    cancelAnimationFrame(this.#frame);
-    this.#head.querySelector(".waiting")?.remove();
     const retry = again && button({ class: "primary again", onclick: again.action }, again.label);
-    this.#foot.replaceChildren(
-      el("div", { class: "trouble" }, el("p", { role: "alert" }, line), ...(retry ? [retry] : [])),
-    );
+    following(() => {
+      if (this.#known) this.#draw(this.#known, false);
+      this.#head.querySelector(".waiting")?.remove();
+      this.#foot.replaceChildren(el("div", { class: "trouble" }, el("p", { role: "alert" }, line), retry));
+    });
   }
 
   #draw(turn, complete) {
@@ -65,4 +66,9 @@ export class TurnView {
     this.#answer.dataset.state = state;
     this.#answer.setAttribute("aria-busy", String(state === "running"));
   }
+}
+
+function notes({ text, cut }) {
+  const lines = [text ? null : "The answer is empty.", cut ? "Cut off at the length limit." : null];
+  return lines.filter(Boolean).map((line) => el("p", { class: "note" }, line));
 }
