@@ -118,7 +118,8 @@ def answer(state: PageServer, body: dict[str, Any]) -> Response:
 async def lines(state: PageServer, script: Scripted, id: str) -> AsyncIterator[str]:
     try:
         async for number, event in numbered(events(state, script, id)):
-            yield f"event: {event['type']}\ndata: {json.dumps(event | {'sequence_number': number})}\n\n"
+            data = json.dumps(event | {"sequence_number": number})
+            yield f"event: {event['type']}\ndata: {data}\n\n"
     except asyncio.CancelledError:
         state.gone += 1
         raise
@@ -180,7 +181,7 @@ class Running:
     """The stand-in on a free port of 127.0.0.1, in a thread, for a `with` block."""
 
     def __init__(self, state: PageServer) -> None:
-        config = uvicorn.Config(make_app(state), port=0, log_level="warning")
+        config = uvicorn.Config(make_app(state), port=0, log_level="warning", lifespan="off")
         self.server, self.state = uvicorn.Server(config), state
         self.thread = threading.Thread(target=self.server.run, daemon=True)
 

@@ -1,5 +1,6 @@
 """The web page in a real Chromium, against a stand-in for the server (`page_server.py`)."""
 
+import time
 from typing import Any
 
 import pytest
@@ -84,6 +85,9 @@ def test_a_stopped_turn_is_not_in_the_conversation(watched: Watched, server: Pag
     expect(watched.page.locator(".turn").last.locator(".text")).to_have_text("All of it.")
     expect(watched.page.locator(".turn")).to_have_count(2)
     assert [r["previous_response_id"] for r in server.requests] == [None, "resp_1", "resp_1"]
+    ends = time.monotonic() + 10
+    while not server.gone and time.monotonic() < ends:
+        time.sleep(0.05)
     assert server.gone == 1
 
 

@@ -1,5 +1,5 @@
-// The chat: sends turns one at a time, draws them, keeps those that were answered whole. A turn that
-// was stopped or failed is in no history, here as on the server.
+// The chat: sends turns one at a time, draws them, keeps those that were answered whole. A turn
+// that was stopped or failed is in no history, here as on the server.
 
 import { announce, notice } from "./notice.js";
 import { runTurn } from "./run.js";
@@ -46,7 +46,8 @@ export class Chat {
       return notice(error.message, { label: "Try again", action: () => this.restore() });
     }
     notice(null);
-    this.#list.replaceChildren(...this.conversation.turns.map((turn) => this.#restored(turn).element));
+    const views = this.conversation.turns.map((turn) => this.#restored(turn));
+    this.#list.replaceChildren(...views.map((view) => view.element));
     toEnd();
     if (this.conversation.turns.at(-1)?.forgotten) {
       notice("The server has forgotten this conversation. Your next message begins a new one.");
@@ -96,7 +97,8 @@ export class Chat {
       view.fail("Stopped. This turn is not part of the conversation.", again);
     } else if (error.status === 404 && this.conversation.previous) {
       this.conversation.forgotten();
-      view.fail("The server has forgotten this conversation.", { ...again, label: "Send in a new one" });
+      again.label = "Send in a new one";
+      view.fail("The server has forgotten this conversation.", again);
     } else if (error.name === "ApiError") {
       view.fail(error.message, again);
     } else throw error;
@@ -116,9 +118,12 @@ export class Chat {
       try {
         return await action();
       } catch (error) {
-        const reason = this.api.key ? "The server refused this key." : "The server asks for an API key.";
-        if (error.status !== 401 || !(await this.keys.ask(reason))) throw error;
+        if (error.status !== 401 || !(await this.keys.ask(wanted(this.api)))) throw error;
       }
     }
   }
+}
+
+function wanted({ key }) {
+  return key ? "The server refused this key." : "The server asks for an API key.";
 }

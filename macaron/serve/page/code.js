@@ -7,7 +7,8 @@ import { frameOf, markupOf } from "./preview.js";
 export function codeBlock(language, text, complete) {
   const name = language || "text";
   const head = el("div", { class: "code-head" }, el("span", { class: "language" }, name));
-  const code = el("pre", { tabindex: "0", role: "region", "aria-label": `Code: ${name}` }, el("code", {}, text));
+  const region = { tabindex: "0", role: "region", "aria-label": `Code: ${name}` };
+  const code = el("pre", region, el("code", {}, text));
   const figure = el("figure", { class: "code" }, head, code);
   const markup = complete ? markupOf(language, text) : null;
   if (markup !== null) head.append(toggle(figure, name, markup));

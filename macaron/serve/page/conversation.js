@@ -1,5 +1,5 @@
 // The conversation as it is known here: turns that were answered whole, the oldest first. It lasts
-// as long as the tab. Texts of answers stay with the server; after a reload they are asked for again.
+// as long as the tab. Texts of answers stay with the server and are asked for after a reload.
 
 import { textOf } from "./run.js";
 
@@ -55,7 +55,7 @@ async function filled(api, turn) {
   }
 }
 
-/** Keeps a text in the tab; null removes it. Where storage is full or forbidden, nothing is kept. */
+/** Keeps a text in the tab; null removes it. Without room or permission, it does nothing. */
 export function keep(place, text) {
   try {
     if (text === null) sessionStorage.removeItem(place);

@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element with attributes, listeners (`onclick: f`) and children; null children are left out. */
+/** An element with attributes, listeners (`onclick: f`) and children; null ones are left out. */
 export function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) set(node, name, value);

@@ -14,7 +14,7 @@ export class KeyDialog {
   constructor(api) {
     this.#api = api;
     this.#use(recall(PLACE) ?? "");
-    this.#open.addEventListener("click", () => this.ask("Change the key of this tab, or forget it."));
+    this.#open.addEventListener("click", () => this.ask("Change this tab's key, or forget it."));
     document.getElementById("key-forget").addEventListener("click", () => this.#close(""));
     document.getElementById("key-cancel").addEventListener("click", () => this.#dialog.close());
     this.#dialog.querySelector("form").addEventListener("submit", (event) => {
@@ -34,8 +34,10 @@ export class KeyDialog {
     this.#field.value = "";
     this.#dialog.returnValue = "";
     this.#dialog.showModal();
-    const closed = new Promise((done) => this.#dialog.addEventListener("close", done, { once: true }));
-    return closed.then(() => this.#dialog.returnValue === "given");
+    return new Promise((done) => {
+      const closed = () => done(this.#dialog.returnValue === "given");
+      this.#dialog.addEventListener("close", closed, { once: true });
+    });
   }
 
   #close(key) {

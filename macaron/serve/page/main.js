@@ -29,7 +29,8 @@ async function health() {
   try {
     const { status, pair, generation } = await api.health();
     const short = el("span", { class: "wide" }, `, pair ${String(pair ?? "").slice(0, 12)}`);
-    place.replaceChildren(...(status === "starting" ? ["starting"] : [`generation ${generation}`, short]));
+    if (status === "starting") place.replaceChildren("starting");
+    else place.replaceChildren(`generation ${generation}`, short);
     if (status === "starting") setTimeout(health, AGAIN_MS);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;

@@ -32,7 +32,8 @@ function read(readers, lines, at, depth, found) {
     if (result) return found.push(result[0]), result[1];
   }
   let end = at + 1;
-  const begins = (line) => readers.length > 0 && [FENCE, HEADING, ITEM, QUOTE].some((r) => r.test(line));
+  const starts = readers.length > 0 ? [FENCE, HEADING, ITEM, QUOTE] : [];
+  const begins = (line) => starts.some((start) => start.test(line));
   while (end < lines.length && lines[end].trim() && !begins(lines[end])) end += 1;
   found.push({ kind: "paragraph", text: lines.slice(at, end).join("\n").trim() });
   return end;

@@ -1,7 +1,7 @@
 // An interface's outline as HTML, from JSX or from a JSON tree of components. The code is never
 // run: expressions become a dot. The result is as untrusted as the code.
 
-const TAGS = { text: "p", heading: "h2", button: "button", input: "input", textfield: "input", image: "img" };
+const TAGS = { text: "p", heading: "h2", input: "input", textfield: "input", image: "img" };
 const DEEPEST = 24;
 
 /** The elements of the first JSX that the code returns; null: there is none. */
@@ -64,9 +64,9 @@ function markup(node, depth) {
   if (typeof node !== "object") return escaped(String(node));
   const inner = { ...node, ...(typeof node.props === "object" ? node.props : {}) };
   const tag = TAGS[typeOf(node)] ?? typeOf(node) ?? "div";
-  const said = inner.text ?? inner.label ?? inner.title ?? inner.value ?? "";
-  const hint = tag === "input" ? ` placeholder="${escaped(String(said))}"` : "";
-  return `<${tag}${hint}>${hint ? "" : escaped(String(said))}${markup(inner.children, depth + 1)}</${tag}>`;
+  const said = escaped(String(inner.text ?? inner.label ?? inner.title ?? inner.value ?? ""));
+  if (tag === "input") return `<input placeholder="${said}">`;
+  return `<${tag}>${said}${markup(inner.children, depth + 1)}</${tag}>`;
 }
 
 function escaped(text) {

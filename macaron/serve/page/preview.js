@@ -6,7 +6,8 @@ import { el } from "./dom.js";
 import { markupOfJson, markupOfJsx } from "./outline.js";
 
 const STYLE = new URL("preview.css", import.meta.url);
-const GONE = "script,style,link,meta,base,template,noscript,iframe,frame,frameset,object,embed,portal";
+const GONE =
+  "script,style,link,meta,base,template,noscript,iframe,frame,frameset,object,embed,portal";
 const KEPT = new Set([
   "type", "title", "alt", "value", "placeholder", "checked", "disabled", "selected", "open", "rows",
   "cols", "min", "max", "step", "colspan", "rowspan", "for", "id", "start", "scope", "lang", "dir",
@@ -21,10 +22,15 @@ export function markupOf(language, code) {
   return kind === "json" ? markupOfJson(code) : null;
 }
 
-/** A frame that shows the markup and can do nothing else. */
+/** A frame that shows the markup's elements and texts. */
 export function frameOf(name, markup) {
+  return fenced(name, plain(markup));
+}
+
+/** A frame in which no markup, whatever it is, can run, load or reach anything. */
+export function fenced(name, markup) {
   const frame = el("iframe", { sandbox: "", title: `Preview of ${name}, without scripts` });
-  frame.srcdoc = pageOf(plain(markup));
+  frame.srcdoc = pageOf(markup);
   return frame;
 }
 

@@ -47,5 +47,6 @@ function table([head, ...rows]) {
   const row = (tag, cells) => el("tr", {}, ...cells.map((cell) => el(tag, {}, ...inline(cell))));
   const body = el("tbody", {}, ...rows.map((cells) => row("td", cells)));
   const whole = el("table", {}, el("thead", {}, row("th", head)), body);
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table" }, whole);
+  const region = { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table" };
+  return el("div", region, whole);
 }

@@ -48,7 +48,8 @@ export class TurnView {
     following(() => {
       if (this.#known) this.#draw(this.#known, false);
       this.#head.querySelector(".waiting")?.remove();
-      this.#foot.replaceChildren(el("div", { class: "trouble" }, el("p", { role: "alert" }, line), retry));
+      const trouble = el("div", { class: "trouble" }, el("p", { role: "alert" }, line), retry);
+      this.#foot.replaceChildren(trouble);
     });
   }
 

@@ -6,7 +6,7 @@ const TONES = ["chat", "agent", "coding", "genui"];
 const OTHERS = 2;
 const WHY = {
   routed: ["routed", "The router chose this specialist for the message."],
-  tool_result: ["its own tool call", "The result of a tool goes back to the specialist that called it."],
+  tool_result: ["its own tool call", "A tool's result goes back to the specialist that called it."],
   default: ["default", "The router failed, so the default specialist answered."],
   only: ["only specialist", "There is no other specialist to choose."],
 };
@@ -44,5 +44,6 @@ function facts({ id, about }, long) {
     ["Turn", about.turn ?? null],
     ["Response", id],
   ].filter(([, value]) => value !== null);
-  return el("dl", {}, ...rows.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  const row = ([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value));
+  return el("dl", {}, ...rows.map(row));
 }
