@@ -16,17 +16,19 @@ export class ApiError extends Error {
 export class Api {
   /** Sent as a bearer token, unless it is empty. */
   key = "";
+  #model = null;
 
   /** Begins a turn: the response's headers, and its events. */
   async respond(input, previous, signal) {
-    const body = { model: "macaron", input, stream: true, previous_response_id: previous };
+    this.#model ??= (await this.#json("v1/models", signal)).data[0].id;
+    const body = { model: this.#model, input, stream: true, previous_response_id: previous };
     const response = await this.#ask("v1/responses", { method: "POST", body, signal });
     return { headers: response.headers, events: events(response.body) };
   }
 
   /** A response that the server keeps. */
   async retrieve(id) {
-    return (await this.#ask(`v1/responses/${encodeURIComponent(id)}`)).json();
+    return this.#json(`v1/responses/${encodeURIComponent(id)}`);
   }
 
   /** Says something of a turn: `{id, rating, correction, outcome}`, the last three as wanted. */
@@ -35,7 +37,11 @@ export class Api {
   }
 
   async health() {
-    return (await this.#ask("health")).json();
+    return this.#json("health");
+  }
+
+  async #json(path, signal) {
+    return (await this.#ask(path, { signal })).json();
   }
 
   async #ask(path, { method = "GET", body, signal } = {}) {

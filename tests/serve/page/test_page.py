@@ -1,12 +1,12 @@
-"""The web page in a real Chromium, against a stand-in for the server (`page_server.py`)."""
+"""The web page in a real Chromium, against a stand-in for the server (`stand_in.py`)."""
 
 import time
 from typing import Any
 
 import pytest
 
-from tests.serve.browser import Watched
-from tests.serve.page_server import HCP, PAIR, PageServer, Scripted
+from tests.serve.page.browser import Watched
+from tests.serve.page.stand_in import HCP, PAIR, PageServer, Scripted
 
 pytestmark = pytest.mark.full
 

@@ -16,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from macaron.serve.page_files import page_router
+from macaron.serve.http.pages import Page
 
 PAIR, HCP = "9c1f" * 16, "40ab" * 16
 
@@ -67,7 +67,6 @@ def error(status: int, message: str) -> JSONResponse:
 
 def make_app(state: PageServer) -> FastAPI:
     app = FastAPI()
-    app.include_router(page_router())
 
     @app.middleware("http")
     async def keys(request: Request, proceed: Any) -> Response:
@@ -96,6 +95,11 @@ def make_app(state: PageServer) -> FastAPI:
         state.feedback.append(await request.json())
         return JSONResponse({"object": "feedback"})
 
+    @app.get("/v1/models")
+    async def models() -> dict[str, Any]:
+        return {"object": "list", "data": [{"id": "stand-in", "object": "model"}]}
+
+    app.mount("/", Page())
     return app
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.serve.browser import Watched
-from tests.serve.page_server import PageServer, Scripted
-from tests.serve.test_page import CODE, STEPS, expect
+from tests.serve.page.browser import Watched
+from tests.serve.page.stand_in import PageServer, Scripted
+from tests.serve.page.test_page import CODE, STEPS, expect
 
 pytestmark = pytest.mark.full
 

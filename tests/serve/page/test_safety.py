@@ -7,16 +7,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from fastapi import FastAPI
-from fastapi.testclient import TestClient
 
-from macaron.serve.page_files import FOLDER, POLICY, page_router
-from tests.serve.browser import Watched
-from tests.serve.page_server import PageServer, Scripted
-from tests.serve.test_page import expect
+from macaron.serve.http.pages import FOLDER
+from tests.serve.page.browser import Watched
+from tests.serve.page.stand_in import PageServer, Scripted
+from tests.serve.page.test_page import expect
 
 RUN = "top.hit=1;parent.hit=1;window.hit=1;alert(1);fetch(`https://evil.example/`)"
-TEXTS = tomllib.loads((Path(__file__).parent / "page_attacks.toml").read_text())
+TEXTS = tomllib.loads((Path(__file__).parent / "attacks.toml").read_text())
 ATTACKS = {name: text.replace("RUN", RUN) for name, text in TEXTS.items()}
 KINDS = ("html", "tsx", "json")
 TSX = """export default function Trip() {
@@ -75,7 +73,7 @@ def test_the_frame_alone_holds(watched: Watched, name: str) -> None:
     """Without anything removed before: what is removed is removed for quiet."""
     watched.page.evaluate(
         """async (markup) => {
-          const { fenced } = await import("/page/preview.js");
+          const { fenced } = await import("/preview.js");
           document.querySelector("main").append(fenced("html", markup));
         }""",
         ATTACKS[name],
@@ -100,21 +98,6 @@ def test_a_preview_shows_elements_and_texts(watched: Watched, server: PageServer
     expect(first.locator("p")).to_have_text("Hi ·")
     assert first.locator("p").evaluate("(n) => getComputedStyle(n).fontSize") == "15px"
     expect(second.get_by_role("button")).to_have_text("Go <now>")
-
-
-def test_the_routes_give_the_files_with_their_policy() -> None:
-    app = FastAPI()
-    app.include_router(page_router())
-    client = TestClient(app)
-    index = client.get("/")
-    assert index.headers["content-security-policy"] == POLICY
-    assert index.headers["content-type"].startswith("text/html")
-    script = client.get("/page/main.js")
-    assert script.headers["content-type"].startswith("text/javascript")
-    assert script.headers["x-content-type-options"] == "nosniff"
-    for outside in ("/page/../page_files.py", "/page/%2e%2e/page_files.py", "/page/", "/page/x.js"):
-        assert client.get(outside).status_code == 404
-    assert not app.openapi()["paths"]
 
 
 def test_the_page_needs_nothing_inline_and_nothing_from_elsewhere() -> None:

@@ -1,0 +1,106 @@
+"""What serving costs: the engine beside its peers.
+
+    python -m benchmarks.serving [--quick] [--part engine]
+
+The engine's part runs on the shipped nano base with adapters of rank 8, where the adapters are a
+large share of all weights, and on a random Qwen3-like base of 100 million weights with rank 16.
+Everything runs in one process, one system after the other, with the same prompts, numbers of
+tokens and threads; memory is measured in processes of its own.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks._report import metric
+from benchmarks.serving_bases import NANO, Bundle, bundle, random_base
+from benchmarks.serving_memory import measured
+from benchmarks.serving_speed import (
+    Speed,
+    make_load,
+    merged_copies,
+    merged_streams,
+    set_adapter,
+    stream_engine,
+    timed,
+)
+
+SESSIONS = (1, 8, 32)
+PEERS = ("set_adapter", "merged_copies", "merged_streams")
+
+
+def measure_speed(made: Bundle, peft_model: Any, prompt: int, tokens: int, threads: int) -> None:
+    """Tokens a second and time to the first token of all systems."""
+    import torch
+
+    torch.set_num_threads(threads)
+    vocabulary = peft_model.config.vocab_size
+    loads = {n: make_load(n, prompt, tokens, vocabulary) for n in SESSIONS}
+    speeds: dict[str, dict[int, Speed]] = {}
+    systems: dict[str, Callable[[], Any]] = {
+        "engine": lambda: stream_engine(made, threads),
+        "set_adapter": lambda: set_adapter(peft_model),
+        "merged_copies": lambda: merged_copies(made),
+        "merged_streams": lambda: merged_streams(made, threads),
+    }
+    for name, start in systems.items():
+        system = start()
+        timed(make_load(4, 8, 2, vocabulary), system.serve)
+        speeds[name] = {n: timed(loads[n], system.serve) for n in SESSIONS}
+        if hasattr(system, "close"):
+            system.close()
+    report_speed(made.name, speeds)
+
+
+def report_speed(base: str, speeds: dict[str, dict[int, Speed]]) -> None:
+    """One line a figure; the engine's also as a ratio to each peer's."""
+    for n in SESSIONS:
+        ours = speeds["engine"][n]
+        for name, found in speeds.items():
+            metric(f"{base}_{name}_tokens_per_s_{n}", found[n].tokens_per_s, "1/s")
+            metric(f"{base}_{name}_first_token_ms_{n}", found[n].first_ms, "ms")
+        for peer in PEERS:
+            ratio = ours.tokens_per_s / speeds[peer][n].tokens_per_s
+            product = peer != "merged_streams"
+            target: Any = (">=", 1.0) if product else ()
+            metric(f"{base}_speedup_over_{peer}_{n}", ratio, "x", *target)
+
+
+def measure_memory(made: Bundle) -> None:
+    """Weights and resident memory beside four merged copies in the same engine."""
+    ours, copies = (measured(made, merged) for merged in (False, True))
+    for what, unit in (("weights", "distinct storages"), ("grown", "growth of RSS")):
+        metric(f"{made.name}_{what}_mib", ours[what] / 2**20, f"MiB ({unit})")
+        metric(f"{made.name}_{what}_merged_mib", copies[what] / 2**20, f"MiB ({unit})")
+        share = 100 * ours[what] / copies[what]
+        metric(f"{made.name}_{what}_share", share, "%_of_four_merged_copies", "<=", 30.0)
+
+
+def measure_engine(quick: bool, threads: int) -> None:
+    """The engine on both bases."""
+    # (prompt tokens, sampled tokens) of each session.
+    sizes = (
+        {"nano": (64, 24), "b100m": (16, 4)} if quick else {"nano": (128, 96), "b100m": (64, 32)}
+    )
+    with tempfile.TemporaryDirectory() as root:
+        for name, rank in (("nano", 8), ("b100m", 16)):
+            base = NANO if name == "nano" else random_base(Path(root) / "base")
+            made, peft_model = bundle(name, base, rank, Path(root) / name)
+            measure_speed(made, peft_model, *sizes[name], threads)
+            measure_memory(made)
+
+
+def main() -> None:
+    """Prints the measurements."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="fewer tokens: under 50 s")
+    parser.add_argument("--part", choices=["engine"], default="engine")
+    parser.add_argument("--threads", type=int, default=1, help="of torch, for all systems")
+    given = parser.parse_args()
+    measure_engine(given.quick, given.threads)
+
+
+if __name__ == "__main__":
+    main()
