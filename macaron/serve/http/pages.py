@@ -31,6 +31,8 @@ HEADERS = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-cache",
 }
+PREVIEW = "preview.css"
+"""The one file that a preview loads; its frame has no origin, so that it comes from elsewhere."""
 
 
 class Page(StaticFiles):
@@ -43,4 +45,6 @@ class Page(StaticFiles):
         """A file, under the policy."""
         response = await super().get_response(path, scope)
         response.headers.update(HEADERS)
+        if path == PREVIEW:
+            response.headers["cross-origin-resource-policy"] = "cross-origin"
         return response
