@@ -11,6 +11,8 @@ tokens and threads; memory is measured in processes of its own.
 import argparse
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +72,8 @@ def report_speed(base: str, speeds: dict[str, dict[int, Speed]]) -> None:
 
 def measure_memory(made: Bundle) -> None:
     """Weights and resident memory beside four merged copies in the same engine."""
-    ours, copies = (measured(made, merged) for merged in (False, True))
+    with ThreadPoolExecutor(2) as pool:
+        ours, copies = pool.map(partial(measured, made), (False, True))
     for what, unit in (("weights", "distinct storages"), ("grown", "growth of RSS")):
         metric(f"{made.name}_{what}_mib", ours[what] / 2**20, f"MiB ({unit})")
         metric(f"{made.name}_{what}_merged_mib", copies[what] / 2**20, f"MiB ({unit})")
