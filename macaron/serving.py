@@ -36,7 +36,12 @@ class Upstream(Section):
     """A server that samples in place of the local engine."""
 
     url: str = Field("", description="base URL of a vLLM or SGLang server; empty: sample here")
-    kind: Literal["vllm", "sglang"] = Field("vllm", description="what serves at the URL")
+    kind: Literal["auto", "vllm", "sglang"] = Field(
+        "auto", description="what serves at the URL; auto: ask it"
+    )
+    key_variable: str = Field(
+        "UPSTREAM_API_KEY", description="environment variable that holds its API key, if it has one"
+    )
 
 
 class ServeConfig(Section):

@@ -12,6 +12,7 @@ import uvicorn
 import uvloop
 
 from macaron.engines.stream import StreamEngine
+from macaron.engines.upstream.connect import connect_upstream
 from macaron.errors import ConfigError, ServiceError
 from macaron.mindforge.stores import pair_store
 from macaron.serve.http.app import create_app
@@ -69,14 +70,12 @@ async def _serve(opening: Opening, config: ServeConfig, ready: Callable[[str], N
 
 
 async def _engine(opening: Opening, config: ServeConfig) -> StreamEngine:
-    if config.upstream.url:
-        raise ConfigError("upstreams are not built in here", where="serve.upstream.url")
+    if url := config.upstream.url:
+        key = os.environ.get(config.upstream.key_variable)
+        return await connect_upstream(url, key, kind=config.upstream.kind)
+    here = config.engine
     return await asyncio.to_thread(
-        local_engine,
-        opening,
-        config.engine.rows,
-        config.engine.cache_mib << 20,
-        config.engine.threads,
+        local_engine, opening, here.rows, here.cache_mib << 20, here.threads
     )
 
 
