@@ -4,7 +4,10 @@ from typing import Annotated
 
 import typer
 
+from macaron.cli.serve_keys import keys_app
+
 app = typer.Typer(invoke_without_command=True)
+app.add_typer(keys_app, name="keys")
 
 
 @app.callback()
