@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from macaron.engines.stream import StreamEngine
 from macaron.environments import references
 from macaron.errors import ConfigError
 from macaron.experience.log import TurnLog
+from macaron.experience.users import pseudonym
 from macaron.harness.allowlist import Sources
 from macaron.harness.mcp import McpServers
 from macaron.harness.namespace_pool import NamespacePool
@@ -74,7 +76,16 @@ def open_service(opening: Opening, engine: StreamEngine, timeline: Timeline) -> 
         counts,
     )
     turns = TurnLog(settings.state / TURNS)
-    return MolService(deployment, engine, timeline, turns, counts, opening.limits, means.close)
+    return MolService(
+        deployment,
+        engine,
+        timeline,
+        turns,
+        counts,
+        opening.limits,
+        means.close,
+        partial(pseudonym, settings),
+    )
 
 
 def local_engine(opening: Opening, rows: int, cache_bytes: int, threads: int) -> StreamEngine:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -65,12 +65,18 @@ class MolService:
         counts: Counts,
         limits: Limits = Limits(),
         at_end: Callable[[], None] = lambda: None,
+        pseudonym: Callable[[str], str] = lambda name: name,
     ) -> None:
+        """
+        Args:
+            pseudonym: what is kept of an end user's name.
+        """
         self._deployment, self._engine, self._timeline = deployment, engine, timeline
         self.counts, self._limits = counts, limits
         self._live = LiveSessions(limits.live)
         self._keeper = Keeper(engine, timeline, experience, counts)
         self._since, self._at_end = now(), at_end
+        self._pseudonym = pseudonym
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -91,6 +97,8 @@ class MolService:
                 f"{self.counts.running} turns run already", where="server", mend="try again soon"
             )
         self.counts.running += 1
+        if request.user is not None:
+            request = replace(request, user=self._pseudonym(request.user))
         try:
             return await self._begin(request)
         except BaseException:

@@ -156,6 +156,21 @@ def test_faults_are_told_in_openais_form_and_the_log_has_no_texts(
     assert any(line.get("end") == "delivered" for line in lines)
 
 
+def test_a_users_data_is_forgotten_by_name(client: Any, deployed: Deployed) -> None:
+    hers = client.responses.create(model="macaron", input="Mine.", user="ada@example.org")
+    other = client.responses.create(model="macaron", input="Theirs.", user="bob")
+    assert rows(deployed, hers.id, other.id).keys() >= {hers.id, other.id}
+    state = deployed.settings.state
+    kept = b"".join(p.read_bytes() for p in state.rglob("*") if p.is_file() and p.stat().st_size)
+    assert b"ada@example.org" not in kept
+    done = macaron(deployed.settings.root, "experience", "forget", "--user", "ada@example.org")
+    assert done.returncode == 0, done.stderr
+    left = rows(deployed)
+    assert hers.id not in left and other.id in left
+    with pytest.raises(Exception, match="404"):
+        client.responses.retrieve(hers.id)
+
+
 def test_a_second_server_and_a_taken_port_are_said_in_a_line(
     server: Server, deployed: Deployed, tmp_path: Path
 ) -> None:
