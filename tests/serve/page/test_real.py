@@ -99,6 +99,7 @@ def test_a_preview_has_its_style(chromium: Any, start: Start) -> None:
     turn.get_by_role("button", name="Preview").click()
     text = turn.frame_locator("iframe").locator("p")
     expect(text).to_have_css("font-size", "15px")
+    expect(turn.frame_locator("iframe").locator("style")).to_have_count(1)
     response = watched.page.reload()
     assert response.headers["content-security-policy"] == POLICY
     assert response.headers["x-content-type-options"] == "nosniff"
