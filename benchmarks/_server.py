@@ -12,6 +12,10 @@ import httpx
 import psutil
 
 START_S = 120.0
+UNLIMITED = {
+    "MACARON_SERVE__LIMITS__REQUESTS_PER_MINUTE": "1000000",
+    "MACARON_SERVE__LIMITS__TOKENS_PER_MINUTE": "1000000000",
+}
 
 
 def free_port() -> int:
@@ -38,7 +42,9 @@ class Server:
         self._process = subprocess.Popen(
             [*command, *self.arguments],
             cwd=self.root,
-            env=environment | {"MACARON_ROOT": str(self.root), "PYTHONWARNINGS": "ignore"},
+            env=environment
+            | UNLIMITED
+            | {"MACARON_ROOT": str(self.root), "PYTHONWARNINGS": "ignore"},
             stdout=log,
             stderr=log,
         )

@@ -10,7 +10,8 @@ tokens and threads; memory is measured in processes of its own.
 
 import argparse
 import tempfile
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from benchmarks.serving_speed import (
 )
 
 SESSIONS = (1, 8, 32)
+ROUNDS = 2
+"""The best of them counts."""
 PEERS = ("set_adapter", "merged_copies", "merged_streams")
 
 
@@ -38,20 +41,29 @@ def measure_speed(made: Bundle, peft_model: Any, prompt: int, tokens: int, threa
     torch.set_num_threads(threads)
     vocabulary = peft_model.config.vocab_size
     loads = {n: make_load(n, prompt, tokens, vocabulary) for n in SESSIONS}
-    speeds: dict[str, dict[int, Speed]] = {}
-    systems: dict[str, Callable[[], Any]] = {
-        "engine": lambda: stream_engine(made, threads),
-        "set_adapter": lambda: set_adapter(peft_model),
-        "merged_copies": lambda: merged_copies(made),
-        "merged_streams": lambda: merged_streams(made, threads),
+    systems: dict[str, Any] = {
+        "engine": stream_engine(made, threads),
+        "set_adapter": set_adapter(peft_model),
+        "merged_copies": merged_copies(made),
+        "merged_streams": merged_streams(made, threads),
     }
-    for name, start in systems.items():
-        system = start()
+    found: dict[str, dict[int, list[Speed]]] = {}
+    for system in systems.values():
         timed(make_load(4, 8, 2, vocabulary), system.serve)
-        speeds[name] = {n: timed(loads[n], system.serve) for n in SESSIONS}
-        if hasattr(system, "close"):
-            system.close()
-    report_speed(made.name, speeds)
+    # In turns, so that whatever else the machine does strikes all alike.
+    for n in SESSIONS * ROUNDS:
+        for name, system in systems.items():
+            found.setdefault(name, {}).setdefault(n, []).append(timed(loads[n], system.serve))
+    for system in systems.values():
+        system.close()
+    report_speed(made.name, {name: _best(of) for name, of in found.items()})
+
+
+def _best(found: dict[int, list[Speed]]) -> dict[int, Speed]:
+    return {
+        n: Speed(max(s.tokens_per_s for s in of), min(s.first_ms for s in of))
+        for n, of in found.items()
+    }
 
 
 def report_speed(base: str, speeds: dict[str, dict[int, Speed]]) -> None:
@@ -70,7 +82,8 @@ def report_speed(base: str, speeds: dict[str, dict[int, Speed]]) -> None:
 
 def measure_memory(made: Bundle) -> None:
     """Weights and resident memory beside four merged copies in the same engine."""
-    ours, copies = (measured(made, merged) for merged in (False, True))
+    with ThreadPoolExecutor(2) as pool:
+        ours, copies = pool.map(partial(measured, made), (False, True))
     for what, unit in (("weights", "distinct storages"), ("grown", "growth of RSS")):
         metric(f"{made.name}_{what}_mib", ours[what] / 2**20, f"MiB ({unit})")
         metric(f"{made.name}_{what}_merged_mib", copies[what] / 2**20, f"MiB ({unit})")

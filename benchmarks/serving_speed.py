@@ -3,7 +3,8 @@
 A load is: sessions that all ask at once, each of an adapter of its own turn, with a random prompt
 and a fixed number of sampled tokens. The peers serve one adapter's sessions as a batch, then the
 next adapter's: transformers' generate over one model with PEFT's set_adapter, and over four merged
-copies. The strongest peer is no product: four merged copies, each in a stream engine of ours.
+copies. The strongest peer is no product: four merged copies, each in a stream engine of ours, with
+a thread each where the others have one in all.
 """
 
 import asyncio
@@ -109,6 +110,9 @@ class Generate:
             model_of: adapter -> the model to use from now on.
         """
         self.model_of = model_of
+
+    def close(self) -> None:
+        """Nothing runs."""
 
     @torch.no_grad()
     def serve(self, load: Load, first: Callable[[int], None]) -> None:

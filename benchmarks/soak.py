@@ -6,7 +6,7 @@ Every client notes what arrived whole. Afterwards each of these turns must be in
 once, with exactly the conversation that its client had, the pair that the answer named, and tokens
 that an engine of another kind finds in the named adapter; other adapters would not have said them
 (the adapters are random, so that each is a canary). Memory is compared within one life of the
-server, after its first quarter and at its end. `--quick`: 40 seconds, 16 sessions, more kills.
+server, from its second third to its last. `--quick`: 40 seconds, 16 sessions, more kills.
 """
 
 import argparse
@@ -95,9 +95,10 @@ async def _pause(seconds: float, until: float) -> bool:
 
 
 def growth(lives: list[list[int]]) -> float:
-    """Of the longest life, memory at its end over that after its first quarter."""
+    """Of the longest life, the most memory of its last third over that of its second."""
     longest = max(lives, key=len)
-    return longest[-1] / longest[len(longest) // 4] if len(longest) > 3 else 1.0
+    third = len(longest) // 3
+    return max(longest[-third:]) / max(longest[third:-third]) if third else 1.0
 
 
 def report(deployed: Deployed, ledger: Ledger, watch: Watch, plan: Plan) -> bool:
@@ -135,7 +136,7 @@ def main() -> None:
     if arguments.quick:
         plan = Plan(20.0, 16, 9.0, 5.0)
     with tempfile.TemporaryDirectory() as folder:
-        deployed = deploy(Path(folder) / "project", pairs=3, summary_tokens=12)
+        deployed = deploy(Path(folder) / "project", pairs=3, noise=0.04, summary_tokens=12)
         server = Server(deployed.settings.root)
         try:
             ledger, watch = asyncio.run(soak(deployed, server, plan))

@@ -16,7 +16,7 @@ from macaron.pair import adapter_path
 
 TOLERANCE = 1e-3
 """Nats a token between the server's log-probability and another engine's."""
-SAMPLE = 200
+SAMPLE = 100
 """Turns that are computed again."""
 
 

@@ -79,7 +79,7 @@ class Opened:
             raise ServiceError("a turn that is not complete cannot be offered", where=self.id)
         answered = 1000 * (asyncio.get_running_loop().time() - self._started)
         whole = self.route.ms + self._waited_ms + answered
-        more = {"summary_wait": self._waited_ms, "turn": whole}
+        more = {"answer": answered, "summary_wait": self._waited_ms, "turn": whole}
         for choice in self.choices:
             if choice.record is not None:
                 timings = {**choice.record.timings_ms, **more}

@@ -185,13 +185,8 @@ class ScriptedService:
         self.feedbacks.append((id, key, feedback))
 
     def health(self) -> Mapping[str, Any]:
-        return {
-            "status": self.status,
-            "pair": PAIR,
-            "hcp": HCP,
-            "generation": 2,
-            "engine": "script",
-        }
+        what = {"pair": PAIR, "hcp": HCP, "generation": 2, "engine": "script"}
+        return {"status": self.status, **what}
 
     async def close(self) -> None:
         self.closed = True

@@ -20,6 +20,14 @@ def user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
+def part(text: str) -> dict[str, str]:
+    return {"type": "text", "text": text}
+
+
+def named(tool: str) -> dict[str, object]:
+    return {"type": "function", "function": {"name": tool}}
+
+
 def ask(server: Running, text: str, **more):
     return server.client().chat.completions.create(model="macaron", messages=[user(text)], **more)
 
@@ -87,7 +95,7 @@ def test_tools_are_called_and_their_results_come_back(server: Running) -> None:
         model="macaron",
         messages=[user("go"), message.model_dump(), *results],
         tools=[TOOL],
-        tool_choice={"type": "function", "function": {"name": "weather"}},
+        tool_choice=named("weather"),
     )
     assert again.choices[0].message.content == "sunny"
     asked = server.service.requests[-1]
@@ -174,7 +182,7 @@ def test_why_it_ended_is_said_in_openais_words(server: Running, stop: str, reaso
         ({"tool_choice": "required"}, "tool_choice"),
         ({"tools": [TOOL, TOOL]}, "tools"),
         (
-            {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "x"}}},
+            {"tools": [TOOL], "tool_choice": named("x")},
             "tool_choice",
         ),
         ({"stream_options": {"include_usage": True}}, "stream_options"),

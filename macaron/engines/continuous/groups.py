@@ -28,11 +28,27 @@ def group(causal: Any, layers: Mapping[str, nn.Linear], lean: bool) -> list[Grou
     """
     if not lean:
         return [Group({name: layer}) for name, layer in layers.items()]
-    return [
+    groups = [
         Group({f"model.layers.{n}.{part}": layers[f"model.layers.{n}.{part}"] for part in parts})
         for n in range(len(causal.model.layers))
         for parts in _LLAMA
     ]
+    _detach(causal, groups)
+    return groups
+
+
+def _detach(causal: Any, groups: list[Group]) -> None:
+    """Copies what no group did, so that the file that all weights were mapped from is let go of.
+
+    It would stay resident as a whole, beside the groups' copies of most of it.
+    """
+    copied = {g.weight.untyped_storage().data_ptr() for g in groups if len(g.names) > 1}
+    for parameter in causal.parameters():
+        if parameter.untyped_storage().data_ptr() not in copied:
+            parameter.data = parameter.data.clone()
+    for group in groups:
+        if len(group.names) == 1:
+            group.weight = causal.get_parameter(f"{group.names[0]}.weight").detach()
 
 
 def llama_like(causal: Any, layers: Mapping[str, nn.Linear]) -> bool:

@@ -10,6 +10,7 @@ from macaron.engines import attention
 from macaron.engines.continuous.bank import Bank
 from macaron.engines.continuous.engine import ContinuousEngine
 from macaron.engines.continuous.groups import group, llama_like
+from macaron.engines.continuous.memory import give_back
 from macaron.engines.continuous.passes import Passes
 from macaron.engines.continuous.prefix import PrefixCache
 from macaron.engines.continuous.probe import cache_shape, choose_passes, dense
@@ -78,6 +79,7 @@ def stream(
     text = causal.config.get_text_config()
     window = window or getattr(text, "max_position_embeddings", None) or 4096
     worker = _worker(causal.requires_grad_(False).eval(), limits, cache_bytes, window, lean)
+    give_back()
     return ContinuousEngine(worker, window=window, limit=limits.rows + queue, threads=threads)
 
 

@@ -17,6 +17,7 @@ from macaron.engines.base import SampleParams
 from macaron.engines.continuous.bank import Bank, Parts
 from macaron.engines.continuous.counts import Counts
 from macaron.engines.continuous.feed import decode_feed, prefill_feed
+from macaron.engines.continuous.memory import give_back
 from macaron.engines.continuous.passes import Passes
 from macaron.engines.continuous.places import Places
 from macaron.engines.continuous.prefix import PrefixCache
@@ -80,6 +81,7 @@ class Scheduler:
             done()
         if revision not in self.bank.ranks:
             self.bank.add(revision, prepared)
+            give_back()
 
     def remove(self, revision: str, done: Callable[[], None]) -> None:
         """Forgets an adapter as soon as no row needs it, and then calls `done`."""
@@ -247,6 +249,7 @@ class Scheduler:
             if revision in self.bank.ranks:
                 self.bank.remove(revision)
                 self.cache.drop(revision)
+                give_back()
             for done in self._leaving.pop(revision):
                 done()
 

@@ -4,7 +4,7 @@ What is wrong is a 400 that names the first offending field; nothing is ignored.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -37,9 +37,8 @@ async def parse(request: Request, kind: type[Kind], limits: Limits) -> Kind:
         raise ApiError(415, "Send JSON, with Content-Type: application/json.", code="not_json")
     value = _json(await _read(request, limits.body))
     if _deeper(value, limits.depth):
-        raise ApiError(
-            400, f"The JSON is nested deeper than {limits.depth} levels.", code="too_deep"
-        )
+        message = f"The JSON is nested deeper than {limits.depth} levels."
+        raise ApiError(400, message, code="too_deep")
     try:
         return kind.model_validate(value)
     except ValidationError as error:
@@ -97,16 +96,17 @@ def _inside(value: Any) -> Iterable[Any]:
 def _foremost(value: Any, error: ValidationError) -> ErrorDetails:
     """The complaint deepest in the body: of alternatives, the one that was meant fits furthest."""
 
-    def rank(complaint: ErrorDetails) -> tuple[int, bool]:
-        depth = len((_place(value, complaint["loc"], True) or "").split("."))
-        return -depth, complaint["type"] != "extra_forbidden"
+    def rank(complaint: ErrorDetails) -> tuple[int, int]:
+        depth = len((_place(value, complaint) or "").split("."))
+        kinds = ("literal_error", "extra_forbidden", complaint["type"])
+        return -depth, kinds.index(complaint["type"])
 
     return min(error.errors(include_url=False), key=rank)
 
 
 def _complaint(value: Any, error: ErrorDetails) -> ApiError:
     """One of pydantic's complaints in OpenAI's words."""
-    param = _place(value, error["loc"], error["type"] in ("missing", "extra_forbidden"))
+    param = _place(value, error)
     named = f"'{param}'" if param else "the body"
     if error["type"] == "extra_forbidden":
         return ApiError(400, f"Unknown parameter: {named}.", param=param, code="unknown_parameter")
@@ -121,15 +121,16 @@ def _complaint(value: Any, error: ErrorDetails) -> ApiError:
     return ApiError(400, message, param=param, code="invalid_value")
 
 
-def _place(value: Any, loc: Sequence[int | str], last_is_absent: bool) -> str | None:
+def _place(value: Any, error: ErrorDetails) -> str | None:
     """Where in the body a complaint is: pydantic's path without the names of alternatives."""
     path: list[str] = []
-    for at, part in enumerate(loc):
+    last_is_absent = error["type"] in ("missing", "extra_forbidden")
+    for at, part in enumerate(error["loc"]):
         inside = isinstance(value, dict) and part in value
         inside = inside or (isinstance(value, list) and isinstance(part, int) and part < len(value))
         if inside:
             value = value[part]
             path.append(str(part))
-        elif last_is_absent and at == len(loc) - 1:
+        elif last_is_absent and at == len(error["loc"]) - 1:
             path.append(str(part))
     return ".".join(path)[:200] or None

@@ -15,6 +15,7 @@ from macaron.serve.http.responses_schema import ResponseRequest
 BODIES: tuple[type[BaseModel], ...] = (ChatRequest, ResponseRequest, FeedbackRequest)
 REF = "#/components/schemas/{model}"
 STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+PLAIN = {"text/plain": {"schema": {"type": "string"}}}
 WHY = {
     400: "The request cannot be carried out, and says why.",
     401: "There is no valid API key.",

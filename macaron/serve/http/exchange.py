@@ -132,9 +132,10 @@ class Exchange(Response):
         return [records[index] for index in range(self._request.n)]
 
     async def _pass_on(self, event: Event | None, turn: OpenTurn, line: Line) -> None:
-        body = sse.ALIVE if event is None else self._form.piece(event)
-        if body:
-            await self._open(turn, line)
+        if isinstance(event, Finished):
+            return
+        await self._open(turn, line)
+        if body := sse.ALIVE if event is None else self._form.piece(event):
             await line.write(body)
 
     async def _open(self, turn: OpenTurn, line: Line) -> None:

@@ -4,12 +4,14 @@ A key is 256 random bits. Slow hashing protects what people choose, which can be
 guesses 256 bits, so one SHA-256 is enough and costs a request nothing.
 """
 
+import fcntl
 import hashlib
 import hmac
 import json
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +44,12 @@ class Key:
     def expired(self, now: datetime) -> bool:
         """Whether it is no longer taken."""
         return self.expires_at is not None and parse_time(self.expires_at) <= now
+
+    def until(self, now: datetime) -> str:
+        """The day it ends, for a person."""
+        if self.expires_at is None:
+            return "for ever"
+        return self.expires_at[:10] + (" (expired)" if self.expired(now) else "")
 
 
 LOCAL = Key("local", "local", SCOPES, "", _NOBODY)
@@ -90,7 +98,8 @@ class KeyFile:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         until = expires.astimezone(UTC).isoformat(timespec="seconds") if expires else None
         key = Key(key_id, name, tuple(scopes), now, _digest(token), until)
-        self._write({**self.keys(), key_id: key})
+        with self._alone():
+            self._write({**self.keys(), key_id: key})
         return token
 
     def revoke(self, name: str) -> Key:
@@ -99,14 +108,23 @@ class KeyFile:
         Raises:
             ConfigError: there is none, or several have the name.
         """
-        found = [key for key in self.keys().values() if name in (key.id, key.name)]
-        if len(found) != 1:
-            what = "several keys have this name" if found else "there is no such key"
-            raise ConfigError(
-                what, where=name, mend="give an id that `macaron serve keys list` shows"
-            )
-        self._write({key: value for key, value in self.keys().items() if key != found[0].id})
+        with self._alone():
+            found = [key for key in self.keys().values() if name in (key.id, key.name)]
+            if len(found) != 1:
+                what = "several keys have this name" if found else "there is no such key"
+                mend = "give an id that `macaron serve keys list` shows"
+                raise ConfigError(what, where=name, mend=mend)
+            self._write({i: key for i, key in self.keys().items() if i != found[0].id})
         return found[0]
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Two commands at once must not undo each other."""
+        with storage_errors(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.with_suffix(".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                yield
 
     def _state(self) -> object:
         """Changes whenever the file does: it is always replaced, so its inode is another."""

@@ -10,6 +10,9 @@ from macaron.serve.http.asgi import Receive, Send, encoded
 
 PIECE = 1 << 16
 """Most bytes that are handed over at once; the rest waits until the client has read."""
+PASSES = 4
+"""Of the event loop, until a leaving that the kernel knows of is known here: it is polled, the
+connection is closed, the server wakes who listens, and `watch` is told."""
 
 
 class GoneError(Exception):
@@ -43,6 +46,8 @@ class Line:
         if self.gone:
             raise GoneError
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
+        # Sending need not suspend, and what happens to the connection has to be heard.
+        await asyncio.sleep(0)
 
     async def flush(self) -> None:
         """Waits until the last bytes can go out at once.
@@ -51,8 +56,8 @@ class Line:
             GoneError: the client has left.
         """
         await self.write(b"")
-        # A leaving that the loop has seen already is told to `watch` first.
-        await asyncio.sleep(0)
+        for _ in range(PASSES):
+            await asyncio.sleep(0)
         if self.gone:
             raise GoneError
 

@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from macaron.engines.stream import EngineStats
 from macaron.experience.schema import Feedback
+from macaron.serve.counts import Counts
 from macaron.serve.http.notes import Notes
 from macaron.serve.http.usage import tokens
 from macaron.serve.records import TurnRecord
@@ -23,12 +24,14 @@ class Metrics:
     Args:
         engine: the engine's counts; None where there is no engine to ask.
         health: as `Service.health`.
+        counts: the service's own; None where it counts nothing.
     """
 
     def __init__(
         self,
         engine: Callable[[], EngineStats] | None = None,
         health: Callable[[], Mapping[str, Any]] | None = None,
+        counts: Counts | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
         self._requests = self._counter("requests", "HTTP requests.", "route", "status")
@@ -41,7 +44,7 @@ class Metrics:
         self._swaps = self._counter("swaps", "Changes of the pair that new sessions get.")
         self._phases = self._seconds("phase_seconds", "Parts of a turn.", "phase")
         self._first = self._seconds("first_token_seconds", "From request to first piece.")
-        self.registry.register(_Now(engine, health))
+        self.registry.register(_Now(engine, health, counts))
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"macaron_{name}", what, labels, registry=self.registry)
@@ -105,8 +108,9 @@ class _Now(Collector):
         self,
         engine: Callable[[], EngineStats] | None,
         health: Callable[[], Mapping[str, Any]] | None,
+        counts: Counts | None,
     ) -> None:
-        self._engine, self._health = engine, health
+        self._engine, self._health, self._counts = engine, health, counts
 
     def collect(self) -> Iterator[Metric]:
         """The engine's counts, how often its prefix cache hits, and the pair."""
@@ -114,6 +118,8 @@ class _Now(Collector):
             yield from _engine(self._engine())
         if self._health:
             yield _pair(self._health())
+        for name, value in vars(self._counts).items() if self._counts else ():
+            yield GaugeMetricFamily(f"macaron_service_{name}", "See serve/counts.py.", value)
 
 
 def _engine(stats: EngineStats) -> Iterator[Metric]:

@@ -8,7 +8,7 @@ from macaron.experience.times import parse_time
 from macaron.serve.http.errors import ApiError
 from macaron.serve.http.finish import incomplete_reason
 from macaron.serve.http.response_items import output
-from macaron.serve.http.responses_schema import ResponseRequest
+from macaron.serve.http.responses_schema import NamedTool, ResponseRequest
 from macaron.serve.http.usage import response_usage
 from macaron.serve.records import TurnRecord
 from macaron.serve.turns import TurnRequest
@@ -16,7 +16,7 @@ from macaron.serve.turns import TurnRequest
 
 @dataclass(frozen=True)
 class Echo:
-    """What a response repeats of its request; what the timeline does not keep is OpenAI's default."""
+    """What a response repeats of its request; what is not kept is OpenAI's default."""
 
     instructions: str | None = None
     max_output_tokens: int | None = None
@@ -40,9 +40,7 @@ def echo_of(body: ResponseRequest, turn: TurnRequest) -> Echo:
         previous_response_id=turn.previous,
         store=turn.store,
         temperature=body.temperature,
-        tool_choice=choice.model_dump()
-        if choice and not isinstance(choice, str)
-        else choice or "auto",
+        tool_choice=choice.model_dump() if isinstance(choice, NamedTool) else choice or "auto",
         tools=[_tool(t.name, t.description, t.parameters) for t in turn.tools],
         top_p=body.top_p,
         user=body.user,

@@ -68,17 +68,9 @@ class ResponseForm:
     def broken(self, error: ApiError) -> bytes:
         """`response.failed`, then OpenAI's error as an event."""
         failure = self._events([("response.failed", {"response": failed(self._body(None), error)})])
-        inside = error.body()["error"]
-        number = self._number
-        event = {
-            "type": "error",
-            **error.body(),
-            "message": error.message,
-            "sequence_number": number,
-        }
-        return failure + sse.data(
-            {**event, "code": inside["code"], "param": inside["param"]}, "error"
-        )
+        # The client's library looks for `error`; the documented event has its fields beside it.
+        event = {**error.body()["error"], **error.body(), "type": "error"}
+        return failure + sse.data({**event, "sequence_number": self._number}, "error")
 
     def _begin(self) -> Iterator[Told]:
         self._speaks = True

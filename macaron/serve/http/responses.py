@@ -1,4 +1,4 @@
-"""Responses in: what is new of a conversation, which goes on from a response that the server keeps."""
+"""Responses in: what is new of a conversation, which goes on from one that the server keeps."""
 
 from collections.abc import Iterable
 

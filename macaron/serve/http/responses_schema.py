@@ -6,7 +6,7 @@ any other value of it is refused.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import AliasChoices, Discriminator, Field, Tag
 
 from macaron.serve.http.body import Body
 from macaron.serve.http.common_schema import (
@@ -74,6 +74,8 @@ class CallItem(Body):
     status: Status | None = None
     caller: None = None
     namespace: None = None
+    async_: None = Field(None, validation_alias=AliasChoices("async", "async_"))
+    """By either name: the client's library writes both."""
 
 
 class ResultItem(Body):

@@ -13,7 +13,7 @@ from macaron.serve.http.body import parse
 from macaron.serve.http.chat import chat_turn
 from macaron.serve.http.chat_form import ChatForm
 from macaron.serve.http.chat_schema import ChatRequest
-from macaron.serve.http.document import GUARDED, KEYED, STREAM, WITH_BODY, faults, takes
+from macaron.serve.http.document import GUARDED, KEYED, PLAIN, STREAM, WITH_BODY, faults, takes
 from macaron.serve.http.errors import unknown_turn
 from macaron.serve.http.exchange import Desk, Exchange
 from macaron.serve.http.feedback import FeedbackRequest, said
@@ -169,8 +169,7 @@ def other_routes(desk: Desk, gate: Gate) -> APIRouter:
 
     @router.get(
         "/metrics",
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
-        | faults(*GUARDED),
+        responses={200: {"content": PLAIN}, **faults(*GUARDED)},
         openapi_extra=KEYED,
         response_class=Response,
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, TypeVar
 
 HEADERS = {
@@ -26,7 +26,7 @@ def data(value: Any, event: str | None = None) -> bytes:
     return name + b"data: " + dumps(value) + b"\n\n"
 
 
-async def paced(items: AsyncIterator[Item], seconds: float) -> AsyncIterator[Item | None]:
+async def paced(items: AsyncIterator[Item], seconds: float) -> AsyncGenerator[Item | None]:
     """The items as they come, and None whenever none came for some seconds.
 
     However it ends, the source is closed first.

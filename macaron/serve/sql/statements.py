@@ -141,6 +141,16 @@ def read_sessions(connection: Connection, user: str) -> list[str]:
     return list(connection.execute(query).scalars())
 
 
+def count_turns(connection: Connection, sessions: Collection[str]) -> int:
+    """How many turns sessions have."""
+    count = select(func.count()).select_from(TURNS)
+    found = (
+        connection.execute(count.where(TURNS.c.session.in_(chunk))).scalar_one()
+        for chunk in chunks(sessions)
+    )
+    return sum(map(int, found))
+
+
 def remove_sessions(connection: Connection, sessions: Collection[str]) -> int:
     """Deletes sessions and whose they were; how many turns."""
     count = 0

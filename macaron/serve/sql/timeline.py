@@ -120,6 +120,10 @@ class SqlTimeline:
             await self._in_thread(_empty_log)
         return count
 
+    async def count(self, sessions: Collection[str]) -> int:
+        """How many turns `forget` would delete."""
+        return int(await self._read(partial(statements.count_turns, sessions=sessions)))
+
     async def expire(self, before: str) -> int:
         """Deletes the turns of sessions whose last one is older than a time, all in the
         experience; how many sessions. `sessions_of` still names them."""
