@@ -38,6 +38,7 @@ def test_a_conversation_with_feedback(chromium: Any, start: Start) -> None:
     ]
     watched.send("more")
     assert running.service.requests[-1].previous == "resp_0001"
+    running.until(lambda: running.service.ends() == ["delivered", "delivered"])
     page.reload()
     expect(page.locator(".text").first).to_have_text("It is found.")
     expect(page.locator(".text").last).to_have_text("more")
