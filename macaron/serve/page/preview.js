@@ -5,7 +5,10 @@
 import { el } from "./dom.js";
 import { markupOfJson, markupOfJsx } from "./outline.js";
 
+// The page's own policy has the hash of this file and comes first, so that no other style is taken.
 const STYLE = new URL("preview.css", import.meta.url);
+const POLICY =
+  "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'";
 const GONE =
   "script,style,link,meta,base,template,noscript,iframe,frame,frameset,object,embed,portal";
 const KEPT = new Set([
@@ -30,17 +33,19 @@ export function frameOf(name, markup) {
 /** A frame in which no markup, whatever it is, can run, load or reach anything. */
 export function fenced(name, markup) {
   const frame = el("iframe", { sandbox: "", title: `Preview of ${name}, without scripts` });
-  frame.srcdoc = pageOf(markup);
+  style().then((css) => (frame.srcdoc = pageOf(css, markup)));
   return frame;
 }
 
-function pageOf(body) {
-  const policy =
-    `default-src 'none'; style-src ${STYLE.href}; img-src data:; ` +
-    "form-action 'none'; base-uri 'none'";
+async function style() {
+  const response = await fetch(STYLE).catch(() => null);
+  return response?.ok ? response.text() : "";
+}
+
+function pageOf(css, body) {
   return (
     `<!doctype html><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" ` +
-    `content="${policy}"><link rel="stylesheet" href="${STYLE.href}"><body>${body}`
+    `content="${POLICY}"><style>${css}</style><body>${body}`
   );
 }
 

@@ -13,10 +13,13 @@ export async function runTurn(api, asked, previous, signal, changed) {
   const response = await api.respond(asked, previous, signal);
   turn.about = about(response.headers);
   changed(turn);
+  let whole = false;
+  // Read to the very end: to leave before it would tell the server that the answer did not arrive.
   for await (const event of reading(response.events)) {
-    if (take(turn, event)) return turn;
+    whole = take(turn, event) || whole;
     changed(turn);
   }
+  if (whole) return turn;
   throw new ApiError("The connection ended before the answer was complete.");
 }
 

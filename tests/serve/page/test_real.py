@@ -38,6 +38,7 @@ def test_a_conversation_with_feedback(chromium: Any, start: Start) -> None:
     ]
     watched.send("more")
     assert running.service.requests[-1].previous == "resp_0001"
+    running.until(lambda: running.service.ends() == ["delivered", "delivered"])
     page.reload()
     expect(page.locator(".text").first).to_have_text("It is found.")
     expect(page.locator(".text").last).to_have_text("more")
@@ -99,6 +100,7 @@ def test_a_preview_has_its_style(chromium: Any, start: Start) -> None:
     turn.get_by_role("button", name="Preview").click()
     text = turn.frame_locator("iframe").locator("p")
     expect(text).to_have_css("font-size", "15px")
+    expect(turn.frame_locator("iframe").locator("style")).to_have_count(1)
     response = watched.page.reload()
     assert response.headers["content-security-policy"] == POLICY
     assert response.headers["x-content-type-options"] == "nosniff"

@@ -53,9 +53,12 @@ def test_nothing_that_a_model_writes_runs(watched: Watched, server: PageServer, 
     for summary in turn.locator("summary").all():
         summary.click()
     expect(turn.locator("iframe")).to_have_count(len(KINDS))
+    for frame in range(len(KINDS)):
+        style = turn.frame_locator("iframe").nth(frame).locator("style")
+        style.first.wait_for(state="attached")
     for link in turn.locator(".text a").all():
         assert link.get_attribute("href").startswith("https://")
-    page.wait_for_timeout(150)
+    page.wait_for_timeout(100)
     assert page.url == watched.url
     assert page.evaluate("window.hit") is None
     made = "#turns :is(script, style, link, meta, base, object, embed, img, video, form[action])"
@@ -78,7 +81,8 @@ def test_the_frame_alone_holds(watched: Watched, name: str) -> None:
         }""",
         ATTACKS[name],
     )
-    watched.page.wait_for_timeout(150)
+    watched.page.frame_locator("main > iframe").locator("style").first.wait_for(state="attached")
+    watched.page.wait_for_timeout(100)
     assert watched.page.url == watched.url
     assert watched.page.evaluate("window.hit") is None
     watched.errors.clear()
