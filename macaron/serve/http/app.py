@@ -64,17 +64,25 @@ def create_app(
     if (page / "index.html").is_file():
         app.mount("/", Page(page), name="page")
     app.add_exception_handler(HTTPException, _no_route)
-    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    made = document(app, config.model)
+    app.openapi = lambda: made  # type: ignore[method-assign]
     app.add_middleware(Shell, config=config, metrics=metrics)
     return app
 
 
-async def _no_route(_: Request, error: Exception) -> Response:
+async def _no_route(request: Request, error: Exception) -> Response:
     """A path or method that there is not, in the form of every other error."""
     assert isinstance(error, HTTPException)
     code = "method_not_allowed" if error.status_code == 405 else "not_found"
     body = ApiError(error.status_code, f"{error.detail}.", code=code).body()
-    return JSONResponse(body, error.status_code, headers=error.headers)
+    return JSONResponse(body, error.status_code, headers=_allowed(request) or error.headers)
+
+
+def _allowed(request: Request) -> dict[str, str]:
+    """All methods of a path: each is a route of its own, which names only its own."""
+    route = getattr(request.scope.get("route"), "path", "")
+    methods = request.app.openapi()["paths"].get(route, {})
+    return {"Allow": ", ".join(sorted(map(str.upper, methods)))} if methods else {}
 
 
 def _closing(service: Service) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

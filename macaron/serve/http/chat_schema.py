@@ -15,7 +15,8 @@ from macaron.serve.http.common_schema import (
     Count,
     FunctionName,
     Metadata,
-    Parallel,
+    Off,
+    On,
     Parameters,
     Seed,
     ServiceTier,
@@ -125,7 +126,7 @@ class StreamOptions(Body):
     """How to stream."""
 
     include_usage: bool | None = None
-    include_obfuscation: Literal[False] | None = None
+    include_obfuscation: Off | None = None
 
 
 class TextFormat(Body):
@@ -150,7 +151,7 @@ class ChatRequest(Body):
     top_p: TopP | None = None
     tools: list[Tool] | None = None
     tool_choice: Choice | NamedChoice | None = None
-    parallel_tool_calls: Parallel | None = None
+    parallel_tool_calls: On | None = None
     user: UserName | None = None
     safety_identifier: UserName | None = None
     metadata: Metadata | None = None
@@ -158,7 +159,7 @@ class ChatRequest(Body):
     # What changes nothing.
     frequency_penalty: Zero | None = None
     presence_penalty: Zero | None = None
-    logprobs: Literal[False] | None = None
+    logprobs: Off | None = None
     response_format: TextFormat | None = None
     service_tier: ServiceTier | None = None
     modalities: Annotated[list[Literal["text"]], Field(min_length=1, max_length=1)] | None = None

@@ -3,20 +3,27 @@
 from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Le
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from macaron.serve.http.body import Body
 from macaron.serve.http.tool_schema import checked_schema
 
 INT64 = 2**63
+
+
+def whole(value: Any) -> Any:
+    """JSON has one kind of number: 1.0 is an integer."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 Temperature = Annotated[float, Ge(0), Le(2)]
 TopP = Annotated[float, Field(gt=0, le=1)]
-Seed = Annotated[int, Field(ge=-INT64, lt=INT64)]
-Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, BeforeValidator(whole)]
+Seed = Annotated[Whole, Field(ge=-INT64, lt=INT64)]
+Count = Annotated[Whole, Field(ge=1)]
 Zero = Annotated[float, Ge(0), Le(0)]
 """Of a penalty, which there is none of."""
-Text = str
 UserName = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 MetadataValue = Annotated[str, StringConstraints(max_length=512)]
@@ -29,13 +36,18 @@ Parameters = Annotated[dict[str, Any], AfterValidator(checked_schema)]
 Choice = Literal["none", "auto", "required"]
 
 
-def _true(value: bool) -> bool:
-    if not value:
-        raise PydanticCustomError("unsupported", "calls may be made in parallel")
-    return value
+def _only(wanted: bool) -> AfterValidator:
+    def check(value: bool) -> bool:
+        if value != wanted:
+            raise PydanticCustomError("unsupported", "not supported")
+        return value
+
+    return AfterValidator(check)
 
 
-Parallel = Annotated[bool, AfterValidator(_true), Field(json_schema_extra={"const": True})]
+# Not `Literal`, to which 0 and 1 are the same.
+Off = Annotated[bool, _only(False), Field(json_schema_extra={"const": False})]
+On = Annotated[bool, _only(True), Field(json_schema_extra={"const": True})]
 
 
 class FunctionName(Body):

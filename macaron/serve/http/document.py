@@ -46,10 +46,12 @@ def takes(kind: type[BaseModel]) -> dict[str, Any]:
 
 
 KEYED: dict[str, Any] = {"security": [{"key": []}]}
+KEYED_ELSEWHERE: dict[str, Any] = {"security": [{}, {"key": []}]}
+"""No key is needed on the machine itself."""
 
 
-def document(app: FastAPI) -> dict[str, Any]:
-    """The document of all routes."""
+def document(app: FastAPI, model: str) -> dict[str, Any]:
+    """The document of all routes; `model` is the only one that there is."""
     made = get_openapi(title=app.title, version=app.version, routes=app.routes)
     _, bodies = models_json_schema([(kind, "validation") for kind in BODIES], ref_template=REF)
     components = made.setdefault("components", {})
@@ -57,6 +59,8 @@ def document(app: FastAPI) -> dict[str, Any]:
     components["securitySchemes"] = {
         "key": {"type": "http", "scheme": "bearer", "description": "An API key of this server."}
     }
+    for kind in (ChatRequest, ResponseRequest):
+        components["schemas"][kind.__name__]["properties"]["model"]["const"] = model
     for unused in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(unused, None)
     for path in made["paths"].values():

@@ -14,7 +14,8 @@ from macaron.serve.http.common_schema import (
     Choice,
     Count,
     Metadata,
-    Parallel,
+    Off,
+    On,
     Parameters,
     ServiceTier,
     Temperature,
@@ -119,7 +120,7 @@ class FunctionTool(Body):
     strict: bool | None = None
     """Arguments are checked against the schema in any case."""
     allowed_callers: None = None
-    defer_loading: Literal[False] | None = None
+    defer_loading: Off | None = None
     output_schema: None = None
 
 
@@ -146,7 +147,7 @@ class TextConfig(Body):
 class StreamConfig(Body):
     """How to stream."""
 
-    include_obfuscation: Literal[False] | None = None
+    include_obfuscation: Off | None = None
 
 
 class ResponseRequest(Body):
@@ -163,13 +164,13 @@ class ResponseRequest(Body):
     top_p: TopP | None = None
     tools: list[FunctionTool] | None = None
     tool_choice: Choice | NamedTool | None = None
-    parallel_tool_calls: Parallel | None = None
+    parallel_tool_calls: On | None = None
     user: UserName | None = None
     safety_identifier: UserName | None = None
     metadata: Metadata | None = None
     store: bool | None = None
     # What changes nothing.
-    background: Literal[False] | None = None
+    background: Off | None = None
     include: Annotated[list[str], Field(max_length=0)] | None = None
     service_tier: ServiceTier | None = None
     text: TextConfig | None = None

@@ -13,7 +13,16 @@ from macaron.serve.http.body import parse
 from macaron.serve.http.chat import chat_turn
 from macaron.serve.http.chat_form import ChatForm
 from macaron.serve.http.chat_schema import ChatRequest
-from macaron.serve.http.document import GUARDED, KEYED, PLAIN, STREAM, WITH_BODY, faults, takes
+from macaron.serve.http.document import (
+    GUARDED,
+    KEYED,
+    KEYED_ELSEWHERE,
+    PLAIN,
+    STREAM,
+    WITH_BODY,
+    faults,
+    takes,
+)
 from macaron.serve.http.errors import unknown_turn
 from macaron.serve.http.exchange import Desk, Exchange
 from macaron.serve.http.feedback import FeedbackRequest, said
@@ -170,7 +179,7 @@ def other_routes(desk: Desk, gate: Gate) -> APIRouter:
     @router.get(
         "/metrics",
         responses={200: {"content": PLAIN}, **faults(*GUARDED)},
-        openapi_extra=KEYED,
+        openapi_extra=KEYED_ELSEWHERE,
         response_class=Response,
     )
     async def get_metrics(request: Request) -> Response:
