@@ -4,7 +4,7 @@
 
 Prints JSON. `weights` is the bytes of the distinct storages that hold weights. `grown` is how much
 the process's resident set grew from before the first weight to after it served some sessions, keys
-and values included; before, it served a model of a few thousand weights, so that code isn't counted.
+and values included; before, it served a model of a few thousand weights, so that code is left out.
 `process` is what was resident by then.
 """
 
