@@ -38,6 +38,8 @@ class Speed:
     """What a load took."""
 
     tokens_per_s: float
+    tokens_per_cpu_s: float
+    """By the time that all threads ran; it tells systems apart on a machine with other work."""
     first_ms: float
     """Until a session's first token, the median over sessions."""
 
@@ -54,11 +56,12 @@ def timed(load: Load, serve: Callable[[Load, Callable[[int], None]], None]) -> S
         serve: calls what it is given with a session's number when its first token is there.
     """
     first: dict[int, float] = {}
-    started = time.perf_counter()
+    started, before = time.perf_counter(), time.process_time()
     serve(load, lambda session: first.setdefault(session, time.perf_counter() - started) and None)
-    wall = time.perf_counter() - started
+    wall, cpu = time.perf_counter() - started, time.process_time() - before
     assert len(first) == len(load.prompts)
-    return Speed(len(load.prompts) * load.tokens / wall, 1000 * median(first.values()))
+    tokens = len(load.prompts) * load.tokens
+    return Speed(tokens / wall, tokens / cpu, 1000 * median(first.values()))
 
 
 class Streams:

@@ -277,6 +277,9 @@ def test_closing_ends_all_that_runs(with_engine: Any) -> None:
         for ticket in tickets:
             with pytest.raises(ServiceError, match="closed"):
                 await ticket.completion()
+        with pytest.raises(ServiceError, match="closed"):
+            engine.submit(PROMPT, "r1", LONG)
+        await engine.close()
         await asyncio.gather(ranks, return_exceptions=True)
 
     with_engine(test, limits=Limits(rows=1))
@@ -299,6 +302,27 @@ def test_the_base_exists_once_and_stays_as_it_was(with_engine: Any, base: Path) 
         assert causal is not None
 
     with_engine(test)
+
+
+def test_rows_wait_for_memory(with_engine: Any) -> None:
+    requests = [([n] * 8, "r1", SampleParams(8, seed=n)) for n in range(1, 30)]
+    requests += [([7] * 900, "r2", SampleParams(8)), ([5] * 900, "r2", SampleParams(8))]
+    wanted: list[Any] = []
+
+    async def plenty(engine: Any) -> None:
+        wanted.extend(await sample(engine, requests))
+
+    async def little(engine: Any) -> None:
+        slots = engine.worker.slots
+        tickets = [engine.submit(*request) for request in requests]
+        for ticket in tickets:
+            await ticket.completion()
+            assert slots.keys.nbytes + slots.values.nbytes <= 300_000
+        same([await ticket.completion() for ticket in tickets], wanted)
+
+    with_engine(plenty)
+    # 256 bytes a token: one of the long rows, or 18 of the short ones.
+    with_engine(little, limits=Limits(row_bytes=300_000))
 
 
 def test_memory_does_not_grow_with_requests(with_engine: Any) -> None:

@@ -15,7 +15,7 @@ from macaron.engines.continuous.row import Row, ranking, sampling
 from macaron.engines.continuous.thread import EngineThread, Worker
 from macaron.engines.continuous.ticket import LocalTicket
 from macaron.engines.stream import EngineStats
-from macaron.errors import BusyError, ConfigError
+from macaron.errors import BusyError, ConfigError, ServiceError
 
 T = TypeVar("T")
 
@@ -35,9 +35,12 @@ class ContinuousEngine:
         self._thread: EngineThread | None = None
         self._adapters: set[str] = set()
         self._live = 0
+        self._closed = False
 
     @property
     def _engine(self) -> EngineThread:
+        if self._closed:
+            raise ServiceError("the engine was closed", where="local engine")
         if self._thread is None:
             loop = asyncio.get_running_loop()
             self._thread = EngineThread(self.worker, loop, self._threads)
@@ -54,12 +57,12 @@ class ContinuousEngine:
                 where="local engine",
                 mend="try again later",
             )
+        engine, sink = self._engine, _Sink()
         self._live += 1
-        sink = _Sink()
         row = sampling(prompt, adapter, _within(params, self.window - len(prompt)), sink)
-        ticket = LocalTicket(lambda: self._engine.put(lambda: _cancel(row)), self._ended)
-        sink.open(self._engine, ticket.push, ticket.finish, ticket.fail)
-        self._engine.put(lambda: self.worker.add(row))
+        ticket = LocalTicket(lambda: engine.put(lambda: _cancel(row)), self._ended)
+        sink.open(engine, ticket.push, ticket.finish, ticket.fail)
+        engine.put(lambda: self.worker.add(row))
         return ticket
 
     def _ended(self) -> None:
@@ -88,14 +91,14 @@ class ContinuousEngine:
             raise ConfigError("an option to rank has no token", where="local engine")
         self._check(prompt, adapter, max(map(len, options)))
         found: asyncio.Future[list[float]] = asyncio.get_running_loop().create_future()
-        sink = _Sink()
-        sink.open(self._engine, _nothing, _result(found), _exception(found))
+        engine, sink = self._engine, _Sink()
+        sink.open(engine, _nothing, _result(found), _exception(found))
         row = ranking(prompt, options, adapter, sink)
-        self._engine.put(lambda: self.worker.add(row))
+        engine.put(lambda: self.worker.add(row))
         try:
             return await found
         except asyncio.CancelledError:
-            self._engine.put(lambda: _cancel(row))
+            engine.put(lambda: _cancel(row))
             raise
 
     async def load(self, revision: str, folder: Path) -> None:
@@ -136,6 +139,7 @@ class ContinuousEngine:
 
     async def close(self) -> None:
         """As `StreamEngine`."""
+        self._closed = True
         if self._thread is not None:
             await asyncio.to_thread(self._thread.end)
 

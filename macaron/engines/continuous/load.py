@@ -33,6 +33,7 @@ def load_streaming(
     dtype: str = "float32",
     rows: int = 64,
     cache_bytes: int = CACHE_BYTES,
+    row_bytes: int = Limits.row_bytes,
     queue: int = 256,
     window: int | None = None,
     lean: bool = True,
@@ -45,6 +46,7 @@ def load_streaming(
         dtype: "float32" or "bfloat16".
         rows: the most responses in one forward pass.
         cache_bytes: the most that the prefix cache holds.
+        row_bytes: the most that keys and values of running responses take.
         queue: the most responses that wait for room.
         window: the most tokens of a prompt with its response; None: the model's own.
         lean: whether the lean passes may stand in for the model's own modules.
@@ -56,7 +58,7 @@ def load_streaming(
     return stream(
         load_model(base, dtype),
         threads=threads,
-        limits=Limits(rows=rows),
+        limits=Limits(rows=rows, row_bytes=row_bytes),
         cache_bytes=cache_bytes,
         queue=queue,
         window=window,
@@ -94,7 +96,7 @@ def _worker(causal: Any, limits: Limits, cache_bytes: int, window: int, lean: bo
             return Scheduler(
                 passes,
                 bank,
-                Slots(shape),
+                Slots(shape, limits.row_bytes),
                 PrefixCache(cache_bytes),
                 limits,
                 lambda folder: read_adapter(folder, shapes),

@@ -27,7 +27,17 @@ class Places:
         """Gives a row a slot behind the others."""
         row.slot = len(self.rows)
         self.rows.append(row)
-        self.slots.reserve(len(self.rows), len(row.ids))
+        self.reserve(len(row.ids))
+
+    def reserve(self, columns: int) -> None:
+        """Makes room for rows of so many tokens."""
+        self.slots.reserve(len(self.rows), max(columns, *(row.filled for row in self.rows)))
+
+    def fits(self, row: Row) -> bool:
+        """Whether all rows have room with one more, up to their ends."""
+        rows = [*self.rows, row]
+        size = self.slots.size(len(rows), max(r.columns for r in rows))
+        return len(rows) == 1 or size <= self.slots.limit
 
     def start(self, row: Row) -> None:
         """Moves a row that has been read to those that are being sampled."""

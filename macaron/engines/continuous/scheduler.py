@@ -3,6 +3,7 @@
 A row's tokens depend on its request alone. A fault ends the rows that it struck, and no others.
 """
 
+import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,9 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from macaron.engines.base import SampleParams
 from macaron.engines.continuous.bank import Bank, Parts
 from macaron.engines.continuous.counts import Counts
+from macaron.engines.continuous.draw import draw
 from macaron.engines.continuous.feed import decode_feed, prefill_feed
 from macaron.engines.continuous.memory import give_back
 from macaron.engines.continuous.passes import Passes
@@ -23,8 +24,9 @@ from macaron.engines.continuous.places import Places
 from macaron.engines.continuous.prefix import PrefixCache
 from macaron.engines.continuous.row import Ranking, Row, Sampling
 from macaron.engines.continuous.slots import Slots
-from macaron.engines.sampler import choose
 from macaron.errors import ConfigError, ServiceError
+
+log = logging.getLogger("macaron.engines")
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Limits:
     """Responses that are read or sampled."""
     rankings: int = 32
     """Rankings beside them."""
+    row_bytes: int = 2**30
+    """What keys and values of rows may take; one row alone may take more."""
     chunk: int = 256
     """Prompt tokens that one pass reads while others wait for their next token."""
 
@@ -113,6 +117,7 @@ class Scheduler:
             work()
         except Exception as error:
             # Whatever it was, these rows cannot go on and the others can.
+            log.exception("a forward pass of %d rows", len(rows))
             for row in rows:
                 if row.slot >= 0:
                     self._fail(row, f"a forward pass failed: {type(error).__name__}: {error}")
@@ -142,9 +147,12 @@ class Scheduler:
         }
         soon = {name for row in self.reading for name in row.blocks} if self.cache.limit else set()
         left: deque[Row] = deque()
+        full = False
         for row in self.waiting:
+            # One that is too large for now is not overtaken, or it might wait for ever.
+            full = full or not self.places.fits(row)
             # What another row is reading right now is worth a wait of a step.
-            if room[type(row)] < 1 or self.cache.missing(row.blocks) in soon:
+            if full or room[type(row)] < 1 or self.cache.missing(row.blocks) in soon:
                 left.append(row)
                 continue
             room[type(row)] -= 1
@@ -176,7 +184,7 @@ class Scheduler:
         return sorted(rows, key=lambda r: r.adapter or ""), tokens
 
     def _read(self, rows: Sequence[Row], tokens: int) -> None:
-        self.slots.reserve(0, max(row.filled for row in rows) + tokens)
+        self.places.reserve(max(row.filled for row in rows) + tokens)
         feed = prefill_feed(rows, tokens, self.slots, self.bank)
         logits = self.passes.logits(feed)
         place = 0
@@ -211,7 +219,7 @@ class Scheduler:
         row.sink.finish(row.scores)
 
     def _sample(self, rows: list[Sampling]) -> None:
-        self.slots.reserve(0, max(row.filled for row in rows) + 1)
+        self.places.reserve(max(row.filled for row in rows) + 1)
         logits = self.passes.logits(decode_feed(rows, self.slots, self.bank))
         for row in rows:
             row.filled += 1
@@ -260,26 +268,3 @@ class Scheduler:
 
 def _end(row: Row) -> None:
     row.sink.finish(row.completion() if isinstance(row, Sampling) else [])
-
-
-def draw(rows: Sequence[Sampling], logits: Tensor) -> tuple[list[int], list[float]]:
-    """A token for each row and its log-probability; rows with like parameters together.
-
-    Args:
-        logits: [rows, vocabulary].
-    """
-    tokens, logprobs = [0] * len(rows), [0.0] * len(rows)
-    kinds: dict[tuple[float, float], list[int]] = {}
-    for place, row in enumerate(rows):
-        kinds.setdefault((row.params.temperature, row.params.top_p), []).append(place)
-    for (temperature, top_p), places in kinds.items():
-        uniform = [rows[p].uniform[len(rows[p].tokens)] for p in places]
-        found = choose(
-            logits if len(kinds) == 1 else logits[places],
-            SampleParams(1, temperature=temperature, top_p=top_p),
-            torch.arange(len(places)),
-            torch.tensor(uniform, dtype=torch.float64),
-        )
-        for place, token, logprob in zip(places, *(x.tolist() for x in found), strict=True):
-            tokens[place], logprobs[place] = token, logprob
-    return tokens, logprobs

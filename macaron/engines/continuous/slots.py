@@ -33,8 +33,12 @@ class CacheShape:
 class Slots:
     """Buffers [layers, slots, heads, columns, width] that grow as rows need it."""
 
-    def __init__(self, shape: CacheShape) -> None:
-        self.shape = shape
+    def __init__(self, shape: CacheShape, limit: int = 2**30) -> None:
+        """
+        Args:
+            limit: bytes that the buffers stay within where one row does not need more.
+        """
+        self.shape, self.limit = shape, limit
         self.count = self.columns = 0
         self.keys, self.values = self._blank(0, 0)
 
@@ -47,19 +51,30 @@ class Slots:
         )
         return keys, values
 
+    def size(self, count: int, columns: int) -> int:
+        """Bytes of so many rows of so many tokens."""
+        return count * _steps(columns) * self.shape.bytes_per_token
+
     def reserve(self, count: int, columns: int) -> None:
-        """Makes room for so many rows of so many tokens; what is there stays."""
+        """Makes room for so many rows of so many tokens; what they hold stays.
+
+        There is room for more where the limit allows it.
+        """
         if count <= self.count and columns <= self.columns:
             return
-        if count > self.count:
-            count = max(count, 2 * self.count)
-        if columns > self.columns:
-            columns = -(-max(columns, self.columns * 3 // 2) // STEP) * STEP
-        count, columns = max(count, self.count), max(columns, self.columns)
+        columns = _steps(columns)
+        more = self.count if count <= self.count else max(count, 2 * self.count)
+        longer = self.columns if columns <= self.columns else max(columns, self.columns * 3 // 2)
+        choices = ((more, _steps(longer)), (more, columns), (count, _steps(longer)))
+        kept = [choice for choice in choices if self.size(*choice) <= self.limit]
+        self._resize(*(kept[0] if kept else (count, columns)))
+
+    def _resize(self, count: int, columns: int) -> None:
         old = self.keys, self.values
+        rows, tokens = min(count, self.count), min(columns, self.columns)
         self.keys, self.values = self._blank(count, columns)
         for new, before in zip((self.keys, self.values), old, strict=True):
-            new[:, : self.count, :, : self.columns] = before
+            new[:, :rows, :, :tokens] = before[:, :rows, :, :tokens]
         self.count, self.columns = count, columns
 
     def move(self, source: int, target: int, length: int) -> None:
@@ -90,6 +105,10 @@ class Slots:
         """Fills a row from its start with what `read` gave."""
         self.keys[:, slot, :, : keys.shape[2]] = keys
         self.values[:, slot, :, : values.shape[2]] = values
+
+
+def _steps(columns: int) -> int:
+    return -(-columns // STEP) * STEP
 
 
 class SlotView:
