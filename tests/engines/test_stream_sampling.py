@@ -71,7 +71,9 @@ def test_tokens_are_the_local_engines(
 
     async def run() -> None:
         async with streaming(base, folders, lean=lean) as engine:
-            assert type(engine.worker.passes).__name__ == ("LeanPasses" if lean else "ModelPasses")
+            assert type(engine.worker.progress.passes).__name__ == (
+                "LeanPasses" if lean else "ModelPasses"
+            )
             same(await sample(engine, asked), wanted)
             # The second time most prompts are in the prefix cache.
             same(await sample(engine, asked), wanted)
@@ -186,7 +188,7 @@ def test_a_bf16_base_gives_rows_of_its_own(bases: dict[str, Path], adapters: Any
         request = ([5, 6, 7] * 9, "rev4", SampleParams(8, seed=1))
         [alone] = await sample(engine, [request])
         assert len(alone.token_ids) == 8
-        assert engine.worker.bank.groups[0].low.dtype == engine.worker.slots.shape.dtype
+        assert engine.worker.bank.groups[0].low.dtype == engine.worker.progress.slots.shape.dtype
         await engine.close()
 
     asyncio.run(run())
