@@ -154,9 +154,7 @@ def test_ranks_are_the_local_engines(lean: bool, bases: dict[str, Path], adapter
     asyncio.run(run())
 
 
-def test_experts_are_served_one_adapter_at_a_time(
-    bases: dict[str, Path], make_engine: Any, tmp_path: Path, caplog: Any
-) -> None:
+def test_experts_are_served_one_adapter_at_a_time(bases: dict[str, Path], caplog: Any) -> None:
     asked = requests([], 8, seed=5)
 
     async def run() -> None:
@@ -190,5 +188,19 @@ def test_a_bf16_base_gives_rows_of_its_own(bases: dict[str, Path], adapters: Any
         assert len(alone.token_ids) == 8
         assert engine.worker.bank.groups[0].low.dtype == engine.worker.progress.slots.shape.dtype
         await engine.close()
+
+    asyncio.run(run())
+
+
+def test_what_peft_saves_can_be_loaded(
+    bases: dict[str, Path], make_engine: Any, tmp_path: Path
+) -> None:
+    engine = make_engine("qwen3")
+    engine.model.save_pretrained(tmp_path, selected_adapters=["one"])
+    asked = requests(["one"], 6, seed=7)
+
+    async def run() -> None:
+        async with streaming(bases["qwen3"], {"one": tmp_path / "one"}) as stream:
+            same(await sample(stream, asked), one_by_one(engine, asked))
 
     asyncio.run(run())
