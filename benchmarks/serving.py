@@ -45,7 +45,7 @@ class Size:
     """The best of them counts."""
 
 
-FULL = {"nano": Size(128, 96, 3), "b100m": Size(64, 32, 2)}
+FULL = {"nano": Size(128, 96, 3), "b100m": Size(32, 16, 2)}
 QUICK = {"nano": Size(64, 24, 2), "b100m": Size(8, 4, 1)}
 
 
