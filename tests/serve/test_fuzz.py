@@ -57,7 +57,7 @@ def test_no_answer_is_a_fault_of_ours(case: schemathesis.Case, fuzzed: Fuzzed) -
 
 
 @schema.parametrize()
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 @pytest.mark.slow
 def test_no_answer_is_a_fault_of_ours_for_minutes(case: schemathesis.Case, fuzzed: Fuzzed) -> None:
     check(case, fuzzed)

@@ -184,6 +184,8 @@ def test_a_step_says_what_was_called_and_what_came(server: Running) -> None:
         ),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input.0"),
         ({"input": [{"role": "user", "content": 5}]}, "input.0.content"),
+        ({"input": [["x"]]}, "input.0"),
+        ({"input": [None]}, "input.0"),
         ({"input": [{"role": "assistant", "content": "x"}]}, "input"),
         ({"user": "a", "safety_identifier": "b"}, "safety_identifier"),
         ({"extra_body": {"fields": 1}}, "fields"),

@@ -19,9 +19,10 @@ def whole(value: Any) -> Any:
 
 Temperature = Annotated[float, Ge(0), Le(2)]
 TopP = Annotated[float, Field(gt=0, le=1)]
-Whole = Annotated[int, BeforeValidator(whole)]
-Seed = Annotated[Whole, Field(ge=-INT64, lt=INT64)]
-Count = Annotated[Whole, Field(ge=1)]
+# The bounds stand first: behind a function the document would lack them.
+WHOLE = BeforeValidator(whole)
+Seed = Annotated[int, Field(ge=-INT64, lt=INT64), WHOLE]
+Count = Annotated[int, Field(ge=1), WHOLE]
 Zero = Annotated[float, Ge(0), Le(0)]
 """Of a penalty, which there is none of."""
 UserName = Annotated[str, StringConstraints(min_length=1, max_length=512)]

@@ -14,7 +14,13 @@ from macaron.serve.http.responses_schema import ResponseRequest
 
 BODIES: tuple[type[BaseModel], ...] = (ChatRequest, ResponseRequest, FeedbackRequest)
 REF = "#/components/schemas/{model}"
-STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+EVENT = {
+    "type": "object",
+    "description": "One event; its data is JSON, and `[DONE]` at the end of a chat completion.",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+}
+STREAM = {"text/event-stream": {"schema": EVENT}}
 PLAIN = {"text/plain": {"schema": {"type": "string"}}}
 WHY = {
     400: "The request cannot be carried out, and says why.",

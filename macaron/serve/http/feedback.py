@@ -7,10 +7,10 @@ from pydantic import ConfigDict, Field
 from macaron.experience.schema import Feedback
 from macaron.experience.times import now
 from macaron.serve.http.body import Body
-from macaron.serve.http.common_schema import Whole
+from macaron.serve.http.common_schema import WHOLE
 from macaron.serve.http.errors import ApiError
 
-Rating = Annotated[Whole, Field(ge=-1, le=1)]
+Rating = Annotated[int, Field(ge=-1, le=1), WHOLE]
 
 
 def _says(name: str, kind: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ class FeedbackRequest(Body):
 
     id: Annotated[str, Field(min_length=1, max_length=128)]
     """Of a response or chat completion."""
-    choice: Annotated[Whole, Field(ge=0, le=1000)] = 0
+    choice: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
     """Which of a completion's answers."""
     rating: Rating | None = None
     correction: Annotated[str, Field(min_length=1)] | None = None

@@ -94,11 +94,14 @@ class ResultItem(Body):
 
 def _which(item: Any) -> str:
     """The kind of an item: a message need not say that it is one."""
-    kind = item.get("type", "message") if isinstance(item, dict) else item.type
+    if isinstance(item, Body):
+        item = item.model_dump()
+    if not isinstance(item, dict):
+        return "none"
+    kind = item.get("type", "message")
     if kind != "message":
         return str(kind)
-    role = item.get("role") if isinstance(item, dict) else item.role
-    return "assistant" if role == "assistant" else "message"
+    return "assistant" if item.get("role") == "assistant" else "message"
 
 
 Item = Annotated[
