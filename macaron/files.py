@@ -76,7 +76,7 @@ def storage_errors(where: Path) -> Iterator[None]:
 
 
 @contextmanager
-def atomic_path(target: Path) -> Iterator[Path]:
+def atomic_path(target: Path, mode: int = 0o644) -> Iterator[Path]:
     """A temporary path beside `target` that takes its name when the block ends well."""
     with storage_errors(target):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def atomic_path(target: Path) -> Iterator[Path]:
             yield temporary
             with temporary.open("rb") as file:
                 os.fsync(file.fileno())
-            temporary.chmod(0o644)
+            temporary.chmod(mode)
             temporary.replace(target)
         finally:
             temporary.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ from pydantic_settings import (
 
 from macaron.errors import ConfigError
 from macaron.profile import Section, first_complaint, invalid
+from macaron.serving import ServeConfig
 
 FILE = "macaron.toml"
 SQLITE = "sqlite:///"
@@ -61,6 +62,7 @@ class Settings(BaseSettings):
     )
     stores: Stores = Field(Stores(), description="where records live")
     budgets: Budgets = Field(Budgets(), description="what a cycle may use")
+    serve: ServeConfig = Field(ServeConfig(), description="how turns are served")
     root: Path = Field(Path(), description="project root; MACARON_ROOT or found, never in the file")
 
     @classmethod
@@ -114,6 +116,11 @@ class Settings(BaseSettings):
         if "://" in self.stores.dvc_remote:
             return self.stores.dvc_remote
         return str(self.path(self.stores.dvc_remote or self.state / "dvc-remote"))
+
+    @cached_property
+    def serve_keys(self) -> Path:
+        """File of the API keys."""
+        return self.path(self.serve.keys or self.state / "serve" / "keys.json")
 
     @cached_property
     def workers(self) -> int:

@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from macaron.errors import MacaronError
 from macaron.experience.schema import Feedback
+from macaron.harness.stops import Stop
 from macaron.harness.wishes import Wishes
 from macaron.messages import Message, ToolCall
 from macaron.serve.records import TurnRecord
@@ -101,6 +103,27 @@ class Finished:
 Event = Delta | Step | Finished
 
 
+class TurnError(MacaronError):
+    """A turn that failed in itself; its session is as it was before.
+
+    Args:
+        what: the fault, in the client's words.
+        stop: why, one of `harness.stops.FAILED`.
+        mend: what the client can do about it.
+    """
+
+    def __init__(self, what: str, stop: Stop, *, mend: str = "") -> None:
+        self.stop = stop
+        super().__init__(what, mend=mend)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_turn_error, (self.what, self.stop, self.mend))
+
+
+def _turn_error(what: str, stop: Stop, mend: str) -> TurnError:
+    return TurnError(what, stop, mend=mend)
+
+
 class OpenTurn(Protocol):
     """A turn that is being answered. End it with `deliver` or `withdraw`."""
 
@@ -116,7 +139,8 @@ class OpenTurn(Protocol):
         """What happens, to the end of every choice; a choice's record comes with its end.
 
         Raises:
-            MacaronError: the turn failed; the session is as it was before.
+            TurnError: the turn failed in itself, as by its length.
+            MacaronError: it failed otherwise. In both cases the session is as it was before.
         """
         ...
 

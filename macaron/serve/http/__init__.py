@@ -1,0 +1,1 @@
+"""The HTTP side: OpenAI's endpoints, keys, limits and metrics over a `Service`."""
