@@ -28,6 +28,18 @@ MIX = {
     "vague": 5.0,
 }
 
+TRAIN_MIX = {
+    "own": 8.0,
+    "plain": 8.0,
+    "about": 16.0,
+    "several": 20.0,
+    "steer": 8.0,
+    "said": 18.0,
+    "identity": 8.0,
+    "vague": 14.0,
+}
+"""More of the kinds that take more turns to learn; what is sealed is drawn by `MIX`."""
+
 _FAMILIES: dict[str, Environment] = {
     "chat": Chat(),
     "agent": Agent(),
@@ -41,19 +53,20 @@ class Routing:
 
     specialist = "L0"
 
-    def __init__(self, name: str, languages: Sequence[str], mix: dict[str, float]) -> None:
+    def __init__(self, name: str, languages: Sequence[str]) -> None:
         """
         Args:
             name: of the environment.
             languages: codes of `routes.LANGUAGES`, drawn alike.
-            mix: weight of each kind of turn.
         """
-        self.name, self.languages, self.mix = name, languages, mix
-        self.kinds: Sequence[str] = tuple(mix)
+        self.name, self.languages = name, languages
+        # Other environments speak English.
+        self.kinds: Sequence[str] = tuple(k for k in MIX if k != "own" or "en" in languages)
 
     def sample(self, rng: random.Random, split: Split, kind: str | None = None) -> Task:
         """One turn; a sealed one is of a template, or of a whole family, that is never trained."""
-        kind = pick(rng, self.mix, kind)
+        weights = TRAIN_MIX if split == "train" else MIX
+        kind = pick(rng, {k: weights[k] for k in self.kinds}, kind)
         if kind == "own":
             turn = _own(rng, split)
         else:
@@ -69,13 +82,12 @@ class Routing:
 
 def english() -> Routing:
     """The English turns, with what the other environments ask."""
-    return Routing("routing", ("en",), MIX)
+    return Routing("routing", ("en",))
 
 
 def other_languages() -> Routing:
     """The turns in Chinese, Russian, Korean and Spanish."""
-    mix = {kind: weight for kind, weight in MIX.items() if kind != "own"}
-    return Routing("routing-languages", ("zh", "ru", "ko", "es"), mix)
+    return Routing("routing-languages", ("zh", "ru", "ko", "es"))
 
 
 def task_of(turn: Turn, environment: str, split: Split) -> Task:
