@@ -29,14 +29,14 @@ MIX = {
 }
 
 TRAIN_MIX = {
-    "own": 8.0,
+    "own": 6.0,
     "plain": 8.0,
-    "about": 16.0,
+    "about": 12.0,
     "several": 20.0,
     "steer": 8.0,
     "said": 18.0,
-    "identity": 8.0,
-    "vague": 14.0,
+    "identity": 12.0,
+    "vague": 16.0,
 }
 """More of the kinds that take more turns to learn; what is sealed is drawn by `MIX`."""
 

@@ -63,4 +63,3 @@ def answer_ids(tokenizer: Any, text: str) -> list[int]:
 def answer_text(tokenizer: Any, token_ids: Sequence[int]) -> str:
     """The answer's text, without special tokens."""
     return str(tokenizer.decode(list(token_ids), skip_special_tokens=True))
-

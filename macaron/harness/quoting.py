@@ -1,4 +1,4 @@
-"""The text that the router classifies, quoted: whatever it says, it cannot end its own quotation."""
+"""The text that the router classifies, quoted: whatever it says, it cannot end the quotation."""
 
 import re
 
