@@ -13,7 +13,7 @@ from typing import Any
 
 from macaron.environments import agent, chat, coding, genui
 from macaron.environments.base import Task
-from macaron.environments.routes import LABELS
+from models.nano.recipe.turns import LABELS
 
 Plan = dict[str, Any]
 

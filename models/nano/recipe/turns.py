@@ -14,12 +14,12 @@ from macaron.environments.chat import Chat
 from macaron.environments.coding import Coding
 from macaron.environments.entities import names
 from macaron.environments.genui import GenUI
-from macaron.environments.routes import LABELS
 from macaron.environments.splits import Content, Parts, draw, pick, text_split, user
 from macaron.harness.template import template_of
 from macaron.hcp.document import HCP
 from macaron.messages import Message
 
+LABELS = ("chat", "agent", "coding", "genui")
 MIX = {"own": 40.0, "plain": 30.0, "ambiguous": 30.0}
 
 ASKS = {
