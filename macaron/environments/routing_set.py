@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from macaron.environments.base import Task
+from macaron.environments.base import Split, Task
 from macaron.environments.entities import is_name
 from macaron.environments.routes import LANGUAGES, Part, Writer
 from macaron.environments.routing import MIX, Routing, english, other_languages, task_of
@@ -34,7 +34,7 @@ def routing_set(part: Part, code: str, seed: int = SEED) -> list[Task]:
     rng = random.Random(f"routing set {part} {code} {seed}")
     size = SIZES[part][code != "en"]
     if part in ("train", "held"):
-        split = "train" if part == "train" else "sealed"
+        split: Split = "train" if part == "train" else "sealed"
         one = Routing(made.name, (code,))
         return _distinct(lambda: one.sample(rng, split), size)
     kinds = ("plain", "about") if part == "wording" else [k for k in MIX if k != "own"]
