@@ -2,10 +2,10 @@
 
     python -m benchmarks.routing [--seeds 2] [--quick] [--report FILE]
 
-Each seed trains a fresh L0 adapter on the nano base with the product's dataset and trainer, for more
-steps than a night has: routing alone, or with `--joint` beside chat as in a night. It trains on the
-`train` part of the routing set of record, in the scripts that the base can read, and is measured on
-all others. `--quick` is 24 steps: it shows the path, and is no result.
+Each seed trains a fresh L0 adapter on the nano base with the product's dataset and trainer, for
+more steps than a night has: routing alone, or with `--joint` beside chat as in a night. It trains
+on the `train` part of the routing set of record, in the scripts that the base can read, and is
+measured on all others. `--quick` is 24 steps: it shows the path, and is no result.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -31,11 +31,14 @@ from macaron.files import write_jsonl
 from macaron.harness.prompts import answer_prompt, answer_text, label_ids, route_prompt
 from macaron.hcp.document import HCP, load_hcp
 from macaron.learner.trainer import train_specialist
+from macaron.messages import Message
 from macaron.mint.dataset import build
 from macaron.mint.job import SpecialistJob
 from macaron.profile import GrpoConfig, Profile, load_profile
+from models.nano.recipe.turns import raw_prompt
 
 HOUSE = Path(__file__).parents[1]
+Prompt = Callable[[Any, HCP, Sequence[Message]], list[int]]
 TARGET = 99.12
 """Percent of held-out English turns: the published figure, which was on training data."""
 
@@ -92,10 +95,20 @@ def run(setting: Setting, seed: int) -> Result:
     return Result(seed, seconds, rows, _chat(setting, engine) if setting.joint else None)
 
 
-def route_all(setting: Setting, engine: LocalEngine, tasks: Sequence[Task]) -> list[Routed]:
+def before(setting: Setting) -> None:
+    """What the base does with the turns untrained: bare, as it was pretrained, and quoted."""
+    engine, tasks = setting.engine(), setting.items("held", "en")
+    for name, prompt in (("bare", raw_prompt), ("quoted", route_prompt)):
+        share = accuracy(route_all(setting, engine, tasks, prompt))["all"]
+        metric(f"routing_untrained_{name}", 100 * share.value, "percent")
+
+
+def route_all(
+    setting: Setting, engine: LocalEngine, tasks: Sequence[Task], prompt: Prompt = route_prompt
+) -> list[Routed]:
     """The turns with what the adapter makes of them."""
     ids = label_ids(setting.tokenizer, setting.hcp)
-    prompts = [route_prompt(setting.tokenizer, setting.hcp, task.messages) for task in tasks]
+    prompts = [prompt(setting.tokenizer, setting.hcp, task.messages) for task in tasks]
     labels = [setting.hcp.specialists[key].name for key in ids]
     return routed_turns(tasks, engine.rank(prompts, list(ids.values()), "L0"), labels)
 
@@ -210,6 +223,7 @@ def main() -> None:
     setting = make_setting(given)
     print(f"routing set {digest()[:16]}, {json.dumps(setting.grpo.model_dump())}", flush=True)
     labels = [s.name for s in setting.hcp.specialists.values()]
+    before(setting)
     results = []
     for seed in range(1, 1 + (1 if given.quick else given.seeds)):
         results.append(run(setting, seed))
