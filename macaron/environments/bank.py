@@ -17,7 +17,8 @@ from macaron.errors import ConfigError, DigestError
 from macaron.files import canonical_json, read_lines, write_atomic
 
 TIMES = {"routing": 4.0, "routing-languages": 0.2}
-"""How many times as many tasks of an environment as of another: words are learned one by one."""
+"""How many times as many tasks of an environment as of another: English words are learned one by
+one, and of the other languages the nano base can read one only."""
 
 _MEND = "make it again with `python -m macaron.environments.bank`"
 
@@ -28,7 +29,10 @@ def bank(per_environment: int, seed: int) -> list[Task]:
         task
         for name in environments()
         for task in _distinct(
-            environment(name), "train", per_environment * TIMES.get(name, 1), f"bank {name} {seed}"
+            environment(name),
+            "train",
+            round(per_environment * TIMES.get(name, 1.0)),
+            f"bank {name} {seed}",
         )
     ]
 
@@ -115,7 +119,7 @@ def main() -> None:
         "--per-environment",
         type=int,
         default=1000,
-        help="tasks of each, and four times as many English turns to route",
+        help="tasks of most environments",
     )
     options = parser.parse_args()
     tasks = bank(options.per_environment, options.seed)

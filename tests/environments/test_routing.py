@@ -121,9 +121,9 @@ def test_what_a_turn_is_about_and_quotes_does_not_decide(
 
 def test_the_bank_has_four_times_as_many_english_turns() -> None:
     counts = Counter(t.environment for t in bank(per_environment=15, seed=2))
-    assert counts.pop("routing") == 60
+    assert (counts.pop("routing"), counts.pop("routing-languages")) == (60, 3)
     assert set(counts.values()) == {15}
-    assert set(counts) == set(environments()) - {"routing"}
+    assert set(counts) == set(environments()) - {"routing", "routing-languages"}
 
 
 def test_there_is_no_other_language() -> None:
