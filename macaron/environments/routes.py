@@ -71,6 +71,7 @@ class Language(Section):
     unseen: dict[str, Phrases] = Field(description="asks in words that no training has, by label")
     links: dict[str, Phrases] = Field(description="an ask with what it is about, by label")
     things: dict[str, Phrases] = Field(description="what a turn can be about, by label")
+    slots: dict[str, Phrases] = Field({}, description="words that take turns, by their slot")
     wraps: Wraps = Field(description="what may stand around a turn")
     families: tuple[Family, ...] = Field(min_length=1)
 
@@ -166,7 +167,13 @@ class Writer:
             fills |= {"do": do, "Do": _upper(do), "ask": ask, "Ask": _upper(ask), "thing": thing}
             second = self._linked(other, self._ask(other), self._thing(other))
             fills |= {"do2": second, "Do2": _upper(second)}
-        return self._named(self._wrapped(_filled(template, fills)))
+        return self._named(self._wrapped(self._slotted(_filled(template, fills))))
+
+    def _slotted(self, text: str) -> str:
+        for slot, words in self.words.slots.items():
+            while f"{{{slot}}}" in text:
+                text = text.replace(f"{{{slot}}}", self.rng.choice(words), 1)
+        return text
 
     def _wrapped(self, text: str) -> str:
         if not text.strip() or self.rng.random() >= WRAPPED:

@@ -18,7 +18,7 @@ from macaron.errors import ConfigError
 from macaron.files import digest_value, write_jsonl
 
 SIZES: dict[Part, tuple[int, int]] = {
-    "train": (12000, 300),
+    "train": (16000, 300),
     "held": (2000, 500),
     "entity": (500, 0),
     "wording": (500, 0),
