@@ -114,6 +114,6 @@ def test_a_label_comes_out_whatever_goes_in(tokenizer: Any, hcp: HCP, seed: int)
     model = AutoModelForCausalLM.from_config(config)
     engine = LocalEngine(model, tokenizer.pad_token_id, batch=64)
     turns = [[{"role": "user", "content": text}] for text in HOSTILE]
-    chosen = route(engine, tokenizer, hcp, turns, None)  # type: ignore[arg-type]
+    chosen = [choice.specialist for choice in route(engine, tokenizer, hcp, turns, {})]
     assert len(chosen) == len(HOSTILE)
     assert set(chosen) <= set(label_ids(tokenizer, hcp))
