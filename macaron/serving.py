@@ -18,16 +18,30 @@ class Limits(Section):
     max_tokens: int = Field(4096, gt=0, description="most tokens that a request can ask for")
     turn_s: float = Field(300, gt=0, description="longest request, from routing to last byte, s")
     requests_per_minute: int = Field(600, gt=0, description="of one key, requests a minute")
+    running: int = Field(256, gt=0, description="most turns that are answered at once, of all keys")
     tokens_per_minute: int = Field(
         400_000, gt=0, description="of one key, prompt and response tokens a minute"
     )
+
+
+class LocalSampling(Section):
+    """The engine of this process."""
+
+    rows: int = Field(64, gt=0, description="most answers that are sampled in one batch")
+    cache_mib: int = Field(256, ge=0, description="most that the prefix cache holds, MiB")
+    threads: int = Field(1, gt=0, description="threads of the arithmetic")
 
 
 class Upstream(Section):
     """A server that samples in place of the local engine."""
 
     url: str = Field("", description="base URL of a vLLM or SGLang server; empty: sample here")
-    kind: Literal["vllm", "sglang"] = Field("vllm", description="what serves at the URL")
+    kind: Literal["auto", "vllm", "sglang"] = Field(
+        "auto", description="what serves at the URL; auto: ask it"
+    )
+    key_variable: str = Field(
+        "UPSTREAM_API_KEY", description="environment variable that holds its API key, if it has one"
+    )
 
 
 class ServeConfig(Section):
@@ -52,4 +66,5 @@ class ServeConfig(Section):
         15, gt=0, description="silence in a stream after which a comment is sent, seconds"
     )
     limits: Limits = Field(Limits(), description="what one request, or one key, may use")
+    engine: LocalSampling = Field(LocalSampling(), description="the engine of this process")
     upstream: Upstream = Field(Upstream(), description="a server that samples in place of this one")

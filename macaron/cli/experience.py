@@ -1,15 +1,18 @@
-"""`macaron experience`: what the store holds, and bringing chat files into it."""
+"""`macaron experience`: what the store holds, bringing chat files into it, forgetting."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from macaron.cli.forget import forget
+
 if TYPE_CHECKING:
     from macaron.experience.importer import ImportReport
     from macaron.experience.store import Stats
 
-app = typer.Typer(help="Look at the experience, and import some.", no_args_is_help=True)
+app = typer.Typer(help="Look at the experience, import and forget some.", no_args_is_help=True)
+app.command("forget")(forget)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 

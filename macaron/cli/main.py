@@ -9,7 +9,7 @@ import sys
 
 import typer
 
-from macaron.cli import doctor, experience, hcp, improve, pairs, pool, rollback, status
+from macaron.cli import doctor, experience, hcp, improve, pairs, pool, rollback, serve, status
 from macaron.errors import MacaronError
 
 INTERRUPTED = 130
@@ -28,6 +28,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command()(improve.improve)
+app.add_typer(serve.app, name="serve")
 app.command()(status.status)
 app.add_typer(pairs.app, name="pairs")
 app.add_typer(pool.app, name="pool")

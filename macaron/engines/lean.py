@@ -157,7 +157,7 @@ FIXED_TURNS = ("default", "linear", "llama3", "yarn")
 NORMS = ("input_layernorm", "post_attention_layernorm")
 
 
-def fits(causal: Any) -> bool:
+def fits(causal: Any, limit: int | None = SIZE_LIMIT) -> bool:
     """Whether the model has the parts that the decoder reads, in fp32, and is small enough.
 
     Whether it also computes with them as the decoder does is for its logits to show.
@@ -174,7 +174,7 @@ def fits(causal: Any) -> bool:
         and type(getattr(causal, "lm_head", None)) is nn.Linear
         and getattr(model.rotary_emb, "rope_type", "default") in FIXED_TURNS
         and causal.dtype == torch.float32
-        and size <= SIZE_LIMIT
+        and (limit is None or size <= limit)
     )
 
 

@@ -312,11 +312,29 @@ def load_local(
         ConfigError: the folder holds no causal LM.
         DigestError: an adapter doesn't fit the base.
     """
+    torch.set_num_threads(threads)
+    model = load_model(base, dtype)
+    pad = model.config.get_text_config().pad_token_id
+    engine = LocalEngine(model, pad_id=pad or 0, batch=batch)
+    for revision, folder in revisions.items():
+        engine.load(revision, folder)
+    return engine
+
+
+def load_model(base: Path, dtype: str) -> Any:
+    """The causal LM in a folder, with grouped attention.
+
+    Args:
+        base: as saved by transformers, weights in safetensors.
+        dtype: "float32" or "bfloat16".
+
+    Raises:
+        ConfigError: the folder holds none.
+    """
     from transformers import AutoModelForCausalLM
 
-    torch.set_num_threads(threads)
     try:
-        model = AutoModelForCausalLM.from_pretrained(
+        return AutoModelForCausalLM.from_pretrained(
             str(base),
             dtype=getattr(torch, dtype),
             attn_implementation=attention.register(),
@@ -327,8 +345,3 @@ def load_local(
         raise ConfigError(
             f"no causal LM in safetensors: {str(error).splitlines()[0]}", where=str(base)
         ) from error
-    pad = model.config.get_text_config().pad_token_id
-    engine = LocalEngine(model, pad_id=pad or 0, batch=batch)
-    for revision, folder in revisions.items():
-        engine.load(revision, folder)
-    return engine

@@ -5,6 +5,7 @@ Importing the same file again adds nothing.
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from io import BufferedReader
@@ -85,6 +86,20 @@ def import_file(
     else:
         quarantine.unlink()
     return report
+
+
+def sessions_in(path: Path) -> set[str]:
+    """The sessions of a chat file's good lines.
+
+    Raises:
+        ExperienceError: it cannot be read.
+    """
+    found: set[str] = set()
+    with _open(path) as file:
+        for _, raw, _ in _lines(file):
+            with suppress(BadLineError):
+                found.add(parse_line(raw, datetime.now(UTC)).session)
+    return found
 
 
 class _Import:

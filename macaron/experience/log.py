@@ -10,12 +10,13 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from macaron.errors import BusyError, ExperienceError
+from macaron.experience.forgotten import Forgotten
 from macaron.experience.redaction import redact, redact_feedback
 from macaron.experience.schema import Feedback, Trajectory
 from macaron.experience.segment import Segment, feedback_line, parse_segment, turn_line
@@ -62,16 +63,20 @@ class TurnLog:
     def __init__(self, folder: Path, segment_bytes: int = 16 << 20) -> None:
         self.folder = folder
         self.segment_bytes = segment_bytes
+        self.forgotten = Forgotten(folder)
+        """Sessions and turns of which nothing is taken any more."""
 
     def append(self, trajectory: Trajectory) -> None:
         """Redacts the turn and logs it; on return it is on the disk.
+
+        A turn of a forgotten session is dropped.
 
         Raises:
             ExperienceError: the turn does not fit the schema; it is not logged.
             StorageError: the disk is full or read-only.
         """
         to_table([trajectory])
-        self._append(turn_line(redact([trajectory])))
+        self._append(turn_line(redact([trajectory])), trajectory.id, trajectory.session)
 
     def append_feedback(self, trajectory_id: str, feedback: Feedback) -> None:
         """Logs what was said of a turn, logged or compacted before; on return it is on the disk.
@@ -84,7 +89,7 @@ class TurnLog:
         """
         check_feedback(feedback)
         clean, found = redact_feedback(replace(feedback, at=feedback.at or now()))
-        self._append(feedback_line(trajectory_id, clean, found))
+        self._append(feedback_line(trajectory_id, clean, found), trajectory_id)
 
     def compact(self, store: ExperienceStore) -> CompactionReport:
         """Moves every turn logged so far into the store, its feedback joined by id.
@@ -97,19 +102,47 @@ class TurnLog:
         report = CompactionReport()
         if not self.folder.exists():
             return report
-        with self._lock("compact.lock", wait=False):
-            with self._lock("append.lock"):
-                self._close_current()
-            for path in self._closed():
+        with self._compacting():
+            with self.no_append():
+                self.close_current()
+            for path in self.closed():
                 self._move(path, store, report)
         return report
 
-    def _append(self, line: bytes) -> None:
+    @contextmanager
+    def no_append(self) -> Iterator[None]:
+        """Nobody appends within the block."""
+        with self._lock("append.lock"):
+            yield
+
+    @contextmanager
+    def no_compaction(self) -> Iterator[None]:
+        """Nobody compacts within the block; waits for one that runs."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._lock("forget.lock"), self._lock("compact.lock"):
+            yield
+
+    def closed(self) -> list[Path]:
+        """The segments that nobody appends to any more, the oldest first."""
+        return sorted(self.folder.glob("segment-*.log"))
+
+    @contextmanager
+    def _compacting(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            # A forgetting ends soon and is waited for; another compaction is not.
+            with self._lock("forget.lock"):
+                stack.enter_context(self._lock("compact.lock", wait=False))
+            yield
+
+    def _append(self, line: bytes, turn: str, session: str | None = None) -> None:
         with storage_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-            with self._lock("append.lock"):
+            with self.no_append():
+                self.forgotten.refresh()
+                if turn in self.forgotten.turns or session in self.forgotten.sessions:
+                    return
                 if self._write(line) >= self.segment_bytes:
-                    self._close_current()
+                    self.close_current()
 
     def _write(self, line: bytes) -> int:
         """Appends and syncs the line; the segment's new length. A failed write leaves no trace."""
@@ -131,17 +164,14 @@ class TurnLog:
             sync_folder(self.folder)
         return end + len(line)
 
-    def _close_current(self) -> None:
+    def close_current(self) -> None:
         current = self.folder / CURRENT
         if current.exists():
-            names = [path.stem for path in self._closed()]
+            names = [path.stem for path in self.closed()]
             last = int(names[-1].removeprefix("segment-")) if names else 0
             # Never before an earlier one, whatever the clock does: order joins feedback to turns.
             current.rename(self.folder / f"segment-{max(time.time_ns(), last + 1):020d}.log")
             sync_folder(self.folder)
-
-    def _closed(self) -> list[Path]:
-        return sorted(self.folder.glob("segment-*.log"))
 
     def _move(self, path: Path, store: ExperienceStore, report: CompactionReport) -> None:
         segment = parse_segment(path.read_bytes())

@@ -27,6 +27,7 @@ from macaron.files import digest_bytes, digest_file, write_atomic
 logger = logging.getLogger(__name__)
 
 _NAME_LENGTH = 32
+_TRIES = 5
 _DAY = pa.schema([pa.field("day", pa.string())])
 
 
@@ -105,6 +106,33 @@ class ExperienceStore:
         table = _once(self._load(SCHEMA.names, _is_in("id", ids)))
         return {row.id: row for row in from_table(table)}
 
+    def turns_of(self, sessions: Collection[str]) -> set[str]:
+        """Ids of the stored rows of these sessions."""
+        table = self._load(["id", "session"], _is_in("session", sessions))
+        return set(table["id"].to_pylist())
+
+    def remove(self, sessions: Collection[str]) -> int:
+        """Deletes the rows of these sessions; killed anywhere, no other row is lost.
+
+        A file is written again without them before it is removed.
+
+        Returns:
+            How many files held any.
+
+        Raises:
+            DigestError: a file is not what its name says.
+        """
+        wanted = pa.array(sorted(sessions), pa.string())
+        held = [path for path in self._files() if _holds(path, wanted)]
+        for path in held:
+            table = self._load_file(path)
+            kept = table.filter(pc.invert(pc.is_in(table["session"], value_set=wanted)))
+            if kept.num_rows:
+                self._write(path.parent.name.removeprefix("day="), kept)
+            path.unlink(missing_ok=True)
+            sync_folder(path.parent)
+        return len(held)
+
     def stats(self) -> Stats:
         """Counts over all rows, and the size on the disk."""
         names = ["id", "source", "created_at", "specialist", "reward_valid", "feedback"]
@@ -135,7 +163,21 @@ class ExperienceStore:
             sync_folder(path.parent)
         return path
 
+    def _load_file(self, path: Path) -> Any:
+        table = pq.ParquetFile(path).read()
+        check_schema(table.schema, str(path))
+        return table
+
     def _load(self, names: Sequence[str], keep: Any = None, since: datetime | None = None) -> Any:
+        for _ in range(_TRIES):
+            try:
+                return self._load_all(names, keep, since)
+            except FileNotFoundError as error:
+                # Forgetting replaced it meanwhile; what stays is in another one by now.
+                logger.info("reading the experience again: %s is gone", error.filename or error)
+        return self._load_all(names, keep, since)
+
+    def _load_all(self, names: Sequence[str], keep: Any, since: datetime | None) -> Any:
         if not (files := self._files()):
             return SCHEMA.empty_table().select(names)
         dataset = ds.dataset(
@@ -169,12 +211,23 @@ def _is_in(name: str, values: Collection[str]) -> Any:
 def _check(fragment: Any) -> None:
     path = Path(fragment.path)
     if not _named_by_content(path):
-        raise DigestError(
-            "content is not what the file's name says",
-            where=str(path),
-            mend="restore it with `dvc pull`, or remove it",
-        )
+        raise _changed(path)
     check_schema(fragment.physical_schema, str(path))
+
+
+def _holds(path: Path, sessions: pa.Array) -> bool:
+    if not _named_by_content(path):
+        raise _changed(path)
+    found = pq.read_table(path, columns=["session"], partitioning=None)["session"]
+    return bool(pc.any(pc.is_in(found, value_set=sessions)).as_py())
+
+
+def _changed(path: Path) -> DigestError:
+    return DigestError(
+        "content is not what the file's name says",
+        where=str(path),
+        mend="restore it with `dvc pull`, or remove it",
+    )
 
 
 def _named_by_content(path: Path) -> bool:

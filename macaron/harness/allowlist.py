@@ -29,6 +29,20 @@ def tool_box(hcp: HCP, specialist: str, sources: Sources) -> ToolBox:
     return ToolBox([tool for tool in made if tool is not None])
 
 
+def with_tools(box: ToolBox, more: Sequence[Tool]) -> ToolBox:
+    """The box with a client's tools behind its own.
+
+    Raises:
+        ConfigError: a name is taken.
+    """
+    names = [tool.name for tool in (*box, *more)]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ConfigError(
+            f"the tool {twice[0]!r} is there already", where="tools", mend="give it another name"
+        )
+    return ToolBox([*box, *more])
+
+
 def declared(hcp: HCP) -> Sources:
     """Sources that provide whatever the HCP lists, for looking at and not for calling."""
     sources: dict[str, list[Tool]] = {}

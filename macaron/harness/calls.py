@@ -17,7 +17,7 @@ from macaron.messages import ToolCall
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _TAG = re.compile(re.escape(OPEN) + "|" + re.escape(CLOSE))
-_THOUGHT_OPEN, _THOUGHT_CLOSE = "<think>", "</think>"
+THOUGHT_OPEN, THOUGHT_CLOSE = "<think>", "</think>"
 FORM = f'{OPEN}{{"name": "<tool>", "arguments": {{...}}}}{CLOSE}'
 
 
@@ -40,14 +40,16 @@ class Parsed:
     content: str
     """The text outside of the calls."""
     calls: tuple[Call, ...]
+    before: str = ""
+    """Of the content, what stands before the first call."""
 
 
 def without_thought(text: str) -> str:
     """What a response says once it has thought; reasoning is no answer and makes no calls."""
-    _, closed, after = text.rpartition(_THOUGHT_CLOSE)
+    _, closed, after = text.rpartition(THOUGHT_CLOSE)
     if closed:
         return after.lstrip("\n")
-    thinks_still = text.lstrip().startswith(_THOUGHT_OPEN)
+    thinks_still = text.lstrip().startswith(THOUGHT_OPEN)
     return "" if thinks_still else text
 
 
@@ -65,7 +67,9 @@ def parse_calls(text: str) -> Parsed:
         call, place = _one(text, tag.end())
         calls.append(call)
     outside.append(text[place:])
-    return Parsed("".join(outside).strip() if calls else text, tuple(calls))
+    if not calls:
+        return Parsed(text, ())
+    return Parsed("".join(outside).strip(), tuple(calls), outside[0].rstrip())
 
 
 def _one(text: str, start: int) -> tuple[Call, int]:

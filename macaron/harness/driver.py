@@ -32,7 +32,7 @@ def run_turns(
 
     Args:
         engine: where the base is resident.
-        adapters: specialist -> adapter revision; None is the bare base.
+        adapters: specialist -> adapter revision; None, or none at all, is the bare base.
         starts: different sessions. Their turns are neither delivered nor undone here.
         threads: sessions whose tools run at once; 1 runs them one after another.
     """
@@ -56,7 +56,7 @@ def _sample(
 ) -> dict[int, Completion]:
     groups: dict[tuple[str | None, SampleParams], list[int]] = defaultdict(list)
     for i, request in due.items():
-        groups[adapters[request.specialist], replace(request.params, seed=0)].append(i)
+        groups[adapters.get(request.specialist), replace(request.params, seed=0)].append(i)
     done: dict[int, Completion] = {}
     for (adapter, params), members in groups.items():
         prompts = [due[i].prompt for i in members]

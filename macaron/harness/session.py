@@ -6,23 +6,29 @@ batch many sessions. A turn is in the history exactly when it was delivered.
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from macaron.engines.base import Completion, SampleParams
+from macaron.engines.base import Completion
 from macaron.engines.randomness import derive
 from macaron.errors import ConfigError
+from macaron.harness.acting import make_calls
 from macaron.harness.allowlist import Sources
 from macaron.harness.calls import Parsed, to_openai, without_thought
 from macaron.harness.hooks import Hooks
 from macaron.harness.ids import call_id
 from macaron.harness.namespace import Namespace
+from macaron.harness.past import Past, as_a_user_saw, folded
+from macaron.harness.sampling import params_of
 from macaron.harness.space import SandboxFailedError, Space
-from macaron.harness.stopping import end_of_response, stop_ids
+from macaron.harness.speech import Speech
+from macaron.harness.stopping import end_of_response
 from macaron.harness.stops import FAILED, Stop
 from macaron.harness.template import template_of
 from macaron.harness.turn import OpenTurn, Request, Turn
 from macaron.harness.use import ToolBrokeError, TurnTools
-from macaron.harness.view import View, open_view
+from macaron.harness.view import BARE, Setting, View, open_view
+from macaron.harness.wishes import NO_WISHES, Wishes
 from macaron.hcp.document import HCP
 from macaron.messages import Message
 
@@ -42,6 +48,7 @@ class Session:
         window: int | None = None,
         clock: Callable[[], float] = time.monotonic,
         at_end: Callable[[], None] = lambda: None,
+        past: Sequence[Past] = (),
     ) -> None:
         """
         Args:
@@ -56,33 +63,52 @@ class Session:
             window: longest prompt and response together, tokens; else the tokenizer's.
             clock: seconds.
             at_end: called when the session is closed.
+            past: delivered turns of a session that goes on here. What its code had in its namespace
+                is lost, and the specialist is told so.
 
         Raises:
             ConfigError: the tokenizer has no chat template.
         """
         self.hcp, self.seed, self.temperature = hcp, seed, temperature
-        self.history: list[Message] = []
-        """What was said in delivered turns, as a user saw it."""
-        self.turns = 0
+        self.past = list(past)
         """Delivered turns."""
         self._template = template_of(tokenizer)
         self._window = window or self._template.window
         acquire = namespaces or (lambda seed: Namespace(hcp.workspace, seed=seed))
         self._space = Space(lambda: acquire(derive(seed, "namespace")))
+        self._space.lost = any(turn.acted and self._runs_code(turn.specialist) for turn in past)
         self._sources, self._clock = sources or {}, clock
         self._at_end = at_end
-        self._views: dict[str, View] = {}
+        self._views: dict[tuple[str, str], View] = {}
         self._closed = False
         self._open: OpenTurn | None = None
         self._finished: Turn | None = None
 
-    def begin(self, messages: Sequence[Message], specialist: str) -> Request | Turn:
+    @property
+    def history(self) -> list[Message]:
+        """What was said in delivered turns, as a user saw it."""
+        return as_a_user_saw(self.past)
+
+    @property
+    def turns(self) -> int:
+        """Delivered turns."""
+        return len(self.past)
+
+    def begin(
+        self,
+        messages: Sequence[Message],
+        specialist: str,
+        wishes: Wishes = NO_WISHES,
+        setting: Setting = BARE,
+    ) -> Request | Turn:
         """Begins a turn.
 
         Args:
             messages: what is new since the last turn, a user's message at the end; in the first
                 turn, all that was said before.
             specialist: key of the HCP's `specialists`.
+            wishes: what this turn is sampled with otherwise than the HCP says.
+            setting: what the client brings beside its messages.
 
         Returns:
             What to sample, or the turn where it ended without that.
@@ -99,7 +125,7 @@ class Session:
             raise ConfigError(
                 f"no specialist {specialist!r}", mend=f"there are {', '.join(self.hcp.specialists)}"
             )
-        turn = self._open_turn(messages, specialist)
+        turn = self._open_turn(messages, specialist, setting, wishes)
         try:
             return self._begin(turn)
         except Exception:
@@ -116,12 +142,12 @@ class Session:
             ValueError: no response is due.
         """
         turn = self._due()
-        turn.rounds += 1
         view = turn.view
-        ids, stops = completion.token_ids, view.config.stop
+        ids, stops = completion.token_ids, turn.stops
         kept, said, stopped = end_of_response(view.template, ids, stops)
         view.transcript.sampled(ids[:kept], completion.logprobs[:kept])
-        text = without_thought(said)
+        text = without_thought(turn.opening + said)
+        turn.rounds += 1
         if self._late(turn):
             return self._end("time")
         if completion.stop_reason == "length" and not stopped:
@@ -138,11 +164,10 @@ class Session:
         if self._open is None or self._finished is None:
             raise ValueError("there is no finished turn to deliver")
         turn = self._open
-        answer: Message = {"role": "assistant", "content": self._finished.answer}
-        self.history += [*turn.given, answer]
-        self.turns += 1
+        past = turn.past(self._finished.answer)
+        self.past.append(past)
         if turn.sampled:
-            turn.view.seen = len(self.history)
+            turn.view.saw(past)
         self._space.commit()
         self._open = self._finished = None
 
@@ -153,6 +178,48 @@ class Session:
             self._open.view.skills.loaded = self._open.loaded
             self._space.restore()
         self._open = self._finished = None
+
+    def summarise(self, turn: int, summary: str) -> None:
+        """Sets what stands for a long answer, before any specialist but its own has seen it.
+
+        Args:
+            turn: its number in the past.
+            summary: the text.
+        """
+        self.past[turn] = replace(self.past[turn], summary=summary)
+
+    def untold(self, specialist: str) -> list[int]:
+        """Turns that the specialist is about to be told of and whose answers are too long for it.
+
+        A turn that stays so is told in full.
+        """
+        own = [n for n, turn in enumerate(self.past) if turn.specialist == specialist and turn.tail]
+        fold = folded(len(own), self.hcp.memory.keep_turns)
+        in_full = set(own[fold:])
+        return [n for n, turn in enumerate(self.past) if n not in in_full and self.is_long(turn)]
+
+    def is_long(self, turn: Past) -> bool:
+        """Whether a turn has to be summed up for others, and is not yet."""
+        if turn.summary is not None or turn.calls:
+            return False
+        return len(self._template.plain_ids(turn.answer)) > self.hcp.memory.summary_tokens
+
+    def speech(self) -> Speech:
+        """What may be shown of the response that is being sampled, while it is.
+
+        Raises:
+            ValueError: no response is due.
+        """
+        return self._due().speech()
+
+    def skills(self, specialist: str, setting: Setting = BARE) -> frozenset[str]:
+        """Those that a specialist has been given."""
+        return self._view(specialist, setting).skills.loaded
+
+    @property
+    def said(self) -> tuple[Message, ...]:
+        """The present turn's messages so far, the given ones first; empty between turns."""
+        return tuple(self._open.messages) if self._open is not None else ()
 
     def use(self, name: str, arguments: dict[str, Any]) -> Any:
         """A call that a helper makes within the present turn: through the hooks, as any other.
@@ -175,19 +242,21 @@ class Session:
             return self._end("turns")
         heard = turn.view.hear(turn.messages, turn.hooks)
         turn.messages, turn.given = heard.messages, heard.given
+        turn.heard = tuple(heard.messages)
         if heard.refusal is not None:
             turn.messages.append({"role": "assistant", "content": heard.refusal})
             return self._end("refused", heard.refusal)
-        turn.view.extend([*self.history[turn.view.seen :], *turn.messages])
-        turn.sampled = True
+        turn.view.extend(turn.messages)
+        turn.sampled, turn.start = True, len(turn.view.transcript)
+        if turn.wishes.opening:
+            turn.view.transcript.give(self._template.marked_ids(turn.wishes.opening))
         return self._request()
 
-    def _open_turn(self, messages: Sequence[Message], specialist: str) -> OpenTurn:
-        if specialist not in self._views:
-            self._views[specialist] = open_view(
-                self.hcp, specialist, self._template, self._sources, self._space
-            )
-        view, hooks = self._views[specialist], Hooks(self.hcp.hooks, specialist)
+    def _open_turn(
+        self, messages: Sequence[Message], specialist: str, setting: Setting, wishes: Wishes
+    ) -> OpenTurn:
+        view, hooks = self._view(specialist, setting), Hooks(self.hcp.hooks, specialist)
+        view.recall(self.past)
         self._open = OpenTurn(
             specialist=specialist,
             view=view,
@@ -199,8 +268,21 @@ class Session:
             messages=list(messages),
             mark=len(view.transcript),
             loaded=view.skills.loaded,
+            wishes=wishes,
         )
         return self._open
+
+    def _view(self, specialist: str, setting: Setting) -> View:
+        key = specialist, setting.key
+        if key not in self._views:
+            self._views[key] = open_view(
+                self.hcp, specialist, self._template, self._sources, self._space, setting
+            )
+        return self._views[key]
+
+    def _runs_code(self, specialist: str) -> bool:
+        config = self.hcp.specialists.get(specialist)
+        return config is not None and config.surface == "repl"
 
     def _request(self) -> Request | Turn:
         turn = self._due()
@@ -209,13 +291,7 @@ class Session:
         room = self._window - len(prompt) if self._window else config.max_tokens
         if room < 1 or (longest and len(prompt) > longest):
             return self._end("context")
-        params = SampleParams(
-            max_tokens=min(config.max_tokens, room),
-            temperature=config.temperature if self.temperature is None else self.temperature,
-            seed=derive(self.seed, turn.number, turn.rounds),
-            stop_ids=stop_ids(turn.view.template, config.stop),
-            top_p=config.top_p if self.temperature is None else 1.0,
-        )
+        params = params_of(turn, self.seed, self.temperature, room)
         return Request(tuple(prompt), turn.specialist, params)
 
     def _act(self, parsed: Parsed) -> Request | Turn:
@@ -231,7 +307,7 @@ class Session:
                     turn.tools.unreadable(call.error)
             return self._end("malformed" if unreadable else "rounds")
         try:
-            texts = turn.view.surface.act(parsed, turn.tools)
+            texts = make_calls(turn, parsed, calls)
         except ToolBrokeError as error:
             return self._end("tool", error=str(error))
         except SandboxFailedError as error:
@@ -241,10 +317,13 @@ class Session:
         results: list[Message] = [
             {"role": "tool", "content": text, "tool_call_id": call["id"]}
             for call, text in zip(calls, texts, strict=True)
+            if text is not None
         ]
         turn.messages += results
-        transcript = turn.view.transcript
-        transcript.give(turn.view.template.follow(results, calls, transcript.last))
+        if turn.open_calls:
+            turn.calls, turn.results = tuple(calls), tuple(results)
+            return self._end("calls", parsed.before)
+        turn.view.go_on(results, calls)
         return self._request()
 
     def _stop(self, text: str) -> Request | Turn:
@@ -257,7 +336,7 @@ class Session:
             return self._answer(ruling.noted, "answer")
         request: Message = {"role": "user", "content": ruling.request}
         turn.messages += [{"role": "assistant", "content": text}, request]
-        turn.view.extend([request])
+        turn.view.go_on([request])
         return self._request()
 
     def _answer(self, text: str, stop: Stop) -> Turn:

@@ -10,6 +10,7 @@ Stop = Literal[
     "context",
     "refused",
     "turns",
+    "calls",
     "time",
     "sandbox",
     "tool",
@@ -22,6 +23,7 @@ Stop = Literal[
 - `context`: the conversation fills the context.
 - `refused`: a hook refused the turn; the answer is the hook's text.
 - `turns`: the session has had all its turns.
+- `calls`: the client has to make calls before the specialist can go on.
 - `time`: the turn took longer than the session allows.
 - `sandbox`: the sandbox itself failed.
 - `tool`: a tool broke; a tool that merely says no is the model's to read.

@@ -96,6 +96,11 @@ class ChatTemplate:
             encode = self.tokenizer.encode
             return list(encode(text, add_special_tokens=False, split_special_tokens=True))
 
+    def marked_ids(self, text: str) -> list[int]:
+        """Ids of a text of our own, in which a mark of tool calls is the token that it is."""
+        with self._lock:
+            return list(self.tokenizer.encode(text, add_special_tokens=False))
+
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
         """Ids that end a response: the tokenizer's end, and what the template puts after one."""

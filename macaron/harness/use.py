@@ -78,6 +78,22 @@ class TurnTools:
             log.exception("the tool %s broke", name)
             raise ToolBrokeError(f"{name}: {type(error).__name__}: {error}") from error
 
+    def hand_over(self, name: str, arguments_json: str) -> str:
+        """The arguments, as JSON, of a call that the client is to make.
+
+        Raises:
+            ToolFault: the call is wrong or refused.
+        """
+        self.calls += 1
+        try:
+            arguments = parse_arguments(name, arguments_json)
+            if self._hooks.listen("before_tool"):
+                arguments = self._before(name, arguments, [])
+            return json.dumps(self.box.tool(name).check(arguments), ensure_ascii=False)
+        except ToolFault as fault:
+            self.faults[fault.kind] += 1
+            raise
+
     def unreadable(self, why: str) -> str:
         """Counts a call that can't be read; what the model reads of it."""
         self.faults["malformed"] += 1

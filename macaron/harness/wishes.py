@@ -13,5 +13,10 @@ class Wishes:
     """Longest response, tokens; never more than the HCP allows."""
     stop: tuple[str, ...] = ()
     """Texts that end a response, beside the HCP's."""
+    opening: str = ""
+    """What the first response has to begin with, such as a tool call's head."""
     seed: int | None = None
     """Of the turn; else it follows from the session's."""
+
+
+NO_WISHES = Wishes()

@@ -242,7 +242,15 @@ class HookConfig(Part):
 class MemoryConfig(Part):
     """What of earlier turns a specialist is shown."""
 
-    summary_tokens: int = Field(192, gt=0, description="longest summary of a turn, tokens")
+    summary_tokens: int = Field(
+        192,
+        gt=0,
+        description="longest summary of a turn, tokens; a shorter answer stands for itself",
+    )
+    summary_request: Text = Field(
+        "Sum up your last answer for a colleague: what was asked, and what came of it.",
+        description="what a specialist is asked after a long answer; only others see what it says",
+    )
     keep_turns: int = Field(0, ge=0, description="own turns kept in full; 0: all")
 
 

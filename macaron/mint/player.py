@@ -64,7 +64,7 @@ def training_runtime(
     """
     pool = load_pool(parent)
     carried = Snapshot.of(pool) if pool else Snapshot()
-    return Runtime(hcp, engine, tokenizer, {specialist: specialist}, carried=carried)
+    return Runtime(hcp, tokenizer, {specialist: specialist}, carried=carried, engine=engine)
 
 
 def _group(episodes: Sequence[Episode]) -> Group:

@@ -11,7 +11,7 @@ from macaron.harness.session import Session
 from macaron.harness.stops import FAILED, STOPS, Stop
 from macaron.harness.tools import Tool
 from macaron.harness.turn import Request, Turn
-from macaron.harness.view import REFUSED
+from macaron.harness.view import BARE, REFUSED, Setting
 from tests.harness.play import ADD as PARAMETERS
 from tests.harness.play import call, completion, environment, harness, play, user
 
@@ -90,7 +90,7 @@ def ended(stop: Stop, tokenizer: Any) -> Turn:
     if stop == "turns":
         play(one, tokenizer, [user("Add")], ["5"])
         one.deliver()
-    state = one.begin([user("Add")], "L1")
+    state = one.begin([user("Add")], "L1", setting=SETTINGS.get(stop, BARE))
     for response in RESPONSES[stop]:
         assert isinstance(state, Request)
         clock.now += 3.0
@@ -107,6 +107,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
         "hooks": [{"name": "no", "when": "before_turn", "pattern": "A", "action": "refuse"}]
     },
 }
+SETTINGS = {"calls": Setting(tools=(Tool("pay", "", PARAMETERS, print),))}
 CUT: dict[str, Any] = {"length": "length"}
 RESPONSES: dict[str, list[str]] = {
     "answer": ["5"],
@@ -118,6 +119,7 @@ RESPONSES: dict[str, list[str]] = {
     "turns": [],
     "time": [ADD, "5"],
     "tool": [call("find", '{"id": "broken"}')],
+    "calls": [call("pay", '{"a": 1, "b": 2}')],
 }
 
 

@@ -69,9 +69,8 @@ def runtime(tokenizer: Any, surface: str, pool: LivePool | None = None, **more: 
     workshop = Workshop(pool, references(), seed=11) if pool else None
     # Its responses are written here; no engine is asked.
     engine: Any = None
-    return Runtime(
-        harness(surface), engine, tokenizer, {}, workshop=workshop, window=10_000, **more
-    )
+    hcp = harness(surface)
+    return Runtime(hcp, tokenizer, {}, workshop=workshop, window=10_000, engine=engine, **more)
 
 
 def act(

@@ -9,12 +9,15 @@ from prometheus_client.registry import Collector
 
 from macaron.engines.stream import EngineStats
 from macaron.experience.schema import Feedback
+from macaron.serve.counts import Counts
 from macaron.serve.http.notes import Notes
 from macaron.serve.http.usage import tokens
 from macaron.serve.records import TurnRecord
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 """Of seconds."""
+PHASES = ("route", "summary_wait", "answer", "turn")
+"""Of a turn's `timings_ms`."""
 
 
 class Metrics:
@@ -23,12 +26,14 @@ class Metrics:
     Args:
         engine: the engine's counts; None where there is no engine to ask.
         health: as `Service.health`.
+        counts: the service's own; None where it counts nothing.
     """
 
     def __init__(
         self,
         engine: Callable[[], EngineStats] | None = None,
         health: Callable[[], Mapping[str, Any]] | None = None,
+        counts: Counts | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
         self._requests = self._counter("requests", "HTTP requests.", "route", "status")
@@ -38,10 +43,9 @@ class Metrics:
         self._withdrawals = self._counter("withdrawals", "Turns withdrawn.", "reason")
         self._tokens = self._counter("tokens", "Tokens of delivered turns.", "kind")
         self._feedback = self._counter("feedback", "Feedback taken in.", "kind")
-        self._swaps = self._counter("swaps", "Changes of the pair that new sessions get.")
         self._phases = self._seconds("phase_seconds", "Parts of a turn.", "phase")
         self._first = self._seconds("first_token_seconds", "From request to first piece.")
-        self.registry.register(_Now(engine, health))
+        self.registry.register(_Now(engine, health, counts))
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(f"macaron_{name}", what, labels, registry=self.registry)
@@ -67,7 +71,7 @@ class Metrics:
         self._spent(records)
         if notes.first_ms is not None:
             self._first.observe(notes.first_ms / 1000)
-        for phase in ("route", "answer"):
+        for phase in PHASES:
             if (ms := records[0].timings_ms.get(phase)) is not None:
                 self._phases.labels(phase).observe(ms / 1000)
 
@@ -77,11 +81,6 @@ class Metrics:
         self._tokens.labels("cached").inc(used.cached)
         self._tokens.labels("sampled").inc(used.completion)
         self._tokens.labels("route").inc(used.route)
-
-    def summarised(self, seconds: float, spent: int) -> None:
-        """A summary was made, after its answer went out."""
-        self._phases.labels("summary").observe(seconds)
-        self._tokens.labels("summary").inc(spent)
 
     def withdrawn(self, notes: Notes) -> None:
         """A turn did not go out."""
@@ -93,10 +92,6 @@ class Metrics:
             if getattr(feedback, kind) is not None:
                 self._feedback.labels(kind).inc()
 
-    def swapped(self) -> None:
-        """New sessions get another pair from now on."""
-        self._swaps.inc()
-
 
 class _Now(Collector):
     """What is true at the moment of reading."""
@@ -105,8 +100,9 @@ class _Now(Collector):
         self,
         engine: Callable[[], EngineStats] | None,
         health: Callable[[], Mapping[str, Any]] | None,
+        counts: Counts | None,
     ) -> None:
-        self._engine, self._health = engine, health
+        self._engine, self._health, self._counts = engine, health, counts
 
     def collect(self) -> Iterator[Metric]:
         """The engine's counts, how often its prefix cache hits, and the pair."""
@@ -114,6 +110,8 @@ class _Now(Collector):
             yield from _engine(self._engine())
         if self._health:
             yield _pair(self._health())
+        for name, value in vars(self._counts).items() if self._counts else ():
+            yield GaugeMetricFamily(f"macaron_service_{name}", "See serve/counts.py.", value)
 
 
 def _engine(stats: EngineStats) -> Iterator[Metric]:

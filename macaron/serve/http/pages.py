@@ -4,6 +4,8 @@ What a model wrote is never among them: a preview is a sandboxed frame without s
 the page itself.
 """
 
+import base64
+import hashlib
 from pathlib import Path
 
 from starlette.responses import Response
@@ -11,11 +13,20 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 FOLDER = Path(__file__).resolve().parent.parent / "page"
+
+
+def _source(path: Path) -> str:
+    """A file as a source of a policy: its text may stand inside a page, no other."""
+    digest = hashlib.sha256(path.read_bytes()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+# A preview's frame is under the page's policy too, and has no origin to ask for a file with.
 POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
-        "style-src 'self'",
+        f"style-src 'self' '{_source(FOLDER / 'preview.css')}'",
         "connect-src 'self'",
         "img-src 'self' data:",
         "font-src 'self'",
