@@ -1,14 +1,16 @@
-"""What serving costs: the engine beside its peers.
+"""What serving costs: the engine beside its peers, and what of a turn goes to its hops.
 
-    python -m benchmarks.serving [--quick] [--part engine]
+    python -m benchmarks.serving [--quick] [--part engine|turns]
 
 The engine's part runs on the shipped nano base with adapters of rank 8, where the adapters are a
 large share of all weights, and on a random Qwen3-like base of 100 million weights with rank 16.
 Everything runs in one process, one system after the other, with the same prompts, numbers of
-tokens and threads; memory is measured in processes of its own.
+tokens and threads; memory is measured in processes of its own. The turns' part plays whole turns
+over the service (`benchmarks/serving_turns.py`). `--quick` leaves out the larger base's speed.
 """
 
 import argparse
+import asyncio
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from benchmarks.serving_speed import (
     stream_engine,
     timed,
 )
+from benchmarks.serving_turns import measure_turns
 
 SESSIONS = (1, 8, 32)
 PEERS = ("set_adapter", "merged_copies", "merged_streams")
@@ -45,8 +48,8 @@ class Size:
     """The best of them counts."""
 
 
-FULL = {"nano": Size(128, 96, 3), "b100m": Size(64, 32, 2)}
-QUICK = {"nano": Size(64, 24, 2), "b100m": Size(8, 4, 1)}
+FULL = {"nano": Size(128, 96, 3), "b100m": Size(32, 16, 2)}
+QUICK = {"nano": Size(64, 24, 2)}
 
 
 def measure_speed(made: Bundle, peft_model: Any, size: Size, threads: int) -> None:
@@ -124,7 +127,8 @@ def measure_engine(quick: bool, threads: int) -> None:
         for name, rank in (("nano", 8), ("b100m", 16)):
             base = NANO if name == "nano" else random_base(Path(root) / "base")
             made, peft_model = bundle(name, base, rank, Path(root) / name)
-            measure_speed(made, peft_model, sizes[name], threads)
+            if name == "nano" or not quick:
+                measure_speed(made, peft_model, sizes[name], threads)
             measure_memory(made)
 
 
@@ -132,10 +136,13 @@ def main() -> None:
     """Prints the measurements."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer tokens: under 50 s")
-    parser.add_argument("--part", choices=["engine"], default="engine")
+    parser.add_argument("--part", choices=["engine", "turns"], default="", help="one of them")
     parser.add_argument("--threads", type=int, default=1, help="of torch, for all systems")
     given = parser.parse_args()
-    measure_engine(given.quick, given.threads)
+    if given.part in ("", "turns"):
+        asyncio.run(measure_turns((8,) if given.quick else (1, 8, 32), 3 if given.quick else 8))
+    if given.part in ("", "engine"):
+        measure_engine(given.quick, given.threads)
 
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ def warm_up() -> None:
 
 
 def _weights(engine: Any) -> list[Any]:
-    passes, bank = engine.worker.passes, engine.worker.bank
+    passes, bank = engine.worker.progress.passes, engine.worker.bank
     found = [*passes.causal.parameters()]
     return [*found, *bank.tensors, *(g.weight for g in bank.groups)]
 

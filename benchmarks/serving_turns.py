@@ -69,7 +69,7 @@ def share(records: Sequence[TurnRecord], *hops: str) -> float:
     return sum(t[hop] for t in timings for hop in hops) / sum(t["turn"] for t in timings)
 
 
-async def measure(sizes: Sequence[int], turns: int) -> bool:
+async def measure_turns(sizes: Sequence[int], turns: int) -> bool:
     """Prints the figures for so many sessions at once."""
     with tempfile.TemporaryDirectory() as folder:
         deployed = deploy(

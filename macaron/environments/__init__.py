@@ -18,7 +18,7 @@ from macaron.environments.genui import GenUI
 from macaron.environments.harbor import load_harbor
 from macaron.environments.offers import Offers
 from macaron.environments.orders import Orders
-from macaron.environments.routing import Routing
+from macaron.environments.routing import english, other_languages
 from macaron.environments.verifiers_loader import load_verifiers
 from macaron.errors import ConfigError
 from macaron.harness.pool.references import References, Several
@@ -30,6 +30,10 @@ LOADERS: Mapping[str, Callable[[str], Environment]] = {
 """What stands before the colon of a name -> what loads the rest of it."""
 
 
+ROUTED = ("routing", "routing-languages")
+"""The environments that the router answers, and no specialist."""
+
+
 @cache
 def environments() -> dict[str, Environment]:
     """Name -> environment: those that fill the problem bank, shipped and of installed packages.
@@ -37,7 +41,8 @@ def environments() -> dict[str, Environment]:
     Raises:
         ConfigError: an installed environment cannot be loaded, or takes a name that is taken.
     """
-    shipped: tuple[Environment, ...] = (Chat(), Agent(), Coding(), GenUI(), Routing())
+    turns = (english(), other_languages())
+    shipped: tuple[Environment, ...] = (Chat(), Agent(), Coding(), GenUI(), *turns)
     found = {made.name: made for made in shipped}
     for point in entry_points(group="macaron.environments"):
         where = f"entry point {point.name} = {point.value}"

@@ -16,6 +16,10 @@ from macaron.environments.base import Environment, Split, Task
 from macaron.errors import ConfigError, DigestError
 from macaron.files import canonical_json, read_lines, write_atomic
 
+TIMES = {"routing": 4.0, "routing-languages": 0.2}
+"""How many times as many tasks of an environment as of another: English words are learned one by
+one, and of the other languages the nano base can read one only."""
+
 _MEND = "make it again with `python -m macaron.environments.bank`"
 
 
@@ -24,7 +28,12 @@ def bank(per_environment: int, seed: int) -> list[Task]:
     return [
         task
         for name in environments()
-        for task in _distinct(environment(name), "train", per_environment, f"bank {name} {seed}")
+        for task in _distinct(
+            environment(name),
+            "train",
+            round(per_environment * TIMES.get(name, 1.0)),
+            f"bank {name} {seed}",
+        )
     ]
 
 
@@ -106,7 +115,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Write the problem bank.")
     parser.add_argument("out", type=Path, help="the JSONL file to write")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--per-environment", type=int, default=1000, help="tasks of each")
+    parser.add_argument(
+        "--per-environment",
+        type=int,
+        default=1000,
+        help="tasks of most environments",
+    )
     options = parser.parse_args()
     tasks = bank(options.per_environment, options.seed)
     save_bank(tasks, options.out)

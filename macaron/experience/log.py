@@ -165,6 +165,7 @@ class TurnLog:
         return end + len(line)
 
     def close_current(self) -> None:
+        """Ends the segment that is written to, so that the next turn begins another."""
         current = self.folder / CURRENT
         if current.exists():
             names = [path.stem for path in self.closed()]

@@ -8,6 +8,7 @@ from typing import Any
 
 from macaron.harness.allowlist import declared
 from macaron.harness.hooks import Hooks
+from macaron.harness.quoting import quoted
 from macaron.harness.template import template_of
 from macaron.harness.view import first_messages, open_view
 from macaron.hcp.document import HCP
@@ -34,9 +35,14 @@ def answer_prompt(
 
 
 def route_prompt(tokenizer: Any, hcp: HCP, messages: Sequence[Message]) -> list[int]:
-    """Prompt of the route hop; only the last user turn is classified, as quoted data."""
+    """Prompt of the route hop: only the last user turn is classified, quoted as untrusted data.
+
+    All before the turn's own words is the same for every turn.
+    """
     last = next(m for m in reversed(messages) if m["role"] == "user")
-    return _render(tokenizer, hcp.router.system, [last])
+    template = template_of(tokenizer)
+    text = quoted(template, last["content"] or "", hcp.router.text_tokens)
+    return template.start(first_messages(hcp.router.system, [{"role": "user", "content": text}]))
 
 
 def label_ids(tokenizer: Any, hcp: HCP) -> dict[str, list[int]]:
@@ -57,7 +63,3 @@ def answer_ids(tokenizer: Any, text: str) -> list[int]:
 def answer_text(tokenizer: Any, token_ids: Sequence[int]) -> str:
     """The answer's text, without special tokens."""
     return str(tokenizer.decode(list(token_ids), skip_special_tokens=True))
-
-
-def _render(tokenizer: Any, system: str, messages: Sequence[Message]) -> list[int]:
-    return template_of(tokenizer).start(first_messages(system, messages))

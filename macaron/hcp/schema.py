@@ -146,7 +146,10 @@ class RouterConfig(Part):
     """How a turn finds its specialist."""
 
     system: str = Field(description="system prompt of the route hop, run on L0")
-    default: str = Field(description="specialist for a turn whose route failed")
+    default: str = Field(description="specialist for a vague turn, and for one whose route failed")
+    text_tokens: int = Field(
+        512, gt=0, description="longest turn that is classified whole, tokens; else both its ends"
+    )
 
 
 class SpecialistConfig(Part):

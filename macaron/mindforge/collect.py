@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from macaron.environments import ROUTED
 from macaron.environments.bank import load_bank
 from macaron.environments.base import Task
 from macaron.experience.importer import import_file
@@ -134,7 +135,7 @@ def _rollouts(cycle: Cycle) -> "pa.Table":
     settings, profile = cycle.settings(), cycle.inputs.profile
     bank = load_bank(settings.path(BANK))
     requests = []
-    for environment in sorted({task.environment for task in bank} - {"routing"}):
+    for environment in sorted({task.environment for task in bank} - set(ROUTED)):
         rng = random.Random(cycle.seed("collect", environment))
         tasks = tasks_of(bank, environment)
         requests.append(

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from macaron.environments import verify
+from macaron.environments import ROUTED, verify
 from macaron.environments.bank import load_bank
 from macaron.environments.base import Task
 from macaron.experience.selection import Selection, select
 from macaron.files import write_json, write_jsonl
 from macaron.hcp.document import load_hcp
 from macaron.mindforge.artifact import Artifact
-from macaron.mindforge.collect import BANK, tasks_of
+from macaron.mindforge.collect import BANK
 from macaron.mindforge.cycle import Cycle
 from macaron.mint.job import SpecialistJob, TrainingJob, write_job
 from macaron.pair import HCP_FILE, adapter_path
@@ -72,9 +72,9 @@ def _specialist(
 ) -> SpecialistJob:
     grpo = cycle.inputs.profile.grpo
     rng = random.Random(cycle.seed("curate", key))
-    own = [t for t in bank if t.specialist == key and t.environment != "routing"]
+    own = [t for t in bank if t.specialist == key and t.environment not in ROUTED]
     tasks = draw(own, selection.kind_weights, grpo.steps * grpo.prompts, rng)
-    routing = tasks_of(bank, "routing") if key == "L0" else []
+    routing = [t for t in bank if t.environment in ROUTED] if key == "L0" else []
     turns = draw(routing, selection.kind_weights, grpo.steps * grpo.routing_batch, rng)
     examples = [e for e in selection.examples if e.specialist == key]
     inputs = folder / "inputs"

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from macaron.environments import environments
+from macaron.environments import ROUTED, environments
 from macaron.environments.base import Task
 from macaron.files import write_atomic
 from macaron.hcp.document import load_hcp
@@ -49,7 +49,7 @@ def turns(per_environment: int, seed: int) -> list[dict[str, Any]]:
     tasks = {
         name: [environment.sample(rng, "train") for _ in range(per_environment)]
         for name, environment in environments().items()
-        if name != "routing"
+        if name not in ROUTED
     }
     rows = _answers(tasks, seed)
     rng.shuffle(rows)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from macaron.engines.randomness import derive
-from macaron.environments import verify
+from macaron.environments import ROUTED, verify
 from macaron.environments.base import Score, Task
 from macaron.errors import MacaronError
 from macaron.experience.schema import Trajectory
@@ -54,7 +54,7 @@ class Worker:
         """One trajectory a task."""
         tasks = [Task.from_json(value) for value in read_jsonl(Path(chunk.tasks))]
         pair, runtime = self.pairs[chunk.pair], self.runtimes[chunk.pair]
-        if chunk.environment == "routing":
+        if chunk.environment in ROUTED:
             return routed(chunk, tasks, pair, runtime)
         return played(chunk, tasks, pair, runtime)
 

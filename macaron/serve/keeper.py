@@ -42,7 +42,7 @@ class Keeper:
     ) -> None:
         self._engine, self._timeline = engine, timeline
         self._experience, self._counts = experience, counts
-        self._logging: dict[str, asyncio.Task[None]] = {}
+        self._logging: dict[str, asyncio.Task[bool]] = {}
         self._summing: dict[str, asyncio.Task[str]] = {}
 
     def keep(self, record: TurnRecord, session: Session, placed: Placed) -> None:
@@ -89,11 +89,10 @@ class Keeper:
     async def recover(self) -> None:
         """Puts into the experience what an earlier life left: delivered, or about to be."""
         while found := await self._timeline.pending(BATCH):
-            for record in found:
-                if record.id not in self._logging:
-                    await self._log(record, await self._before(record))
-                    self._counts.recovered += 1
-            if len(found) < BATCH:
+            left = [record for record in found if record.id not in self._logging]
+            done = [await self._log(record, await self._before(record)) for record in left]
+            self._counts.recovered += sum(done)
+            if len(found) < BATCH or not any(done):
                 return
 
     async def close(self) -> None:
@@ -102,7 +101,8 @@ class Keeper:
         if running:
             await asyncio.wait(running)
 
-    async def _log(self, record: TurnRecord, before: Sequence[Past]) -> None:
+    async def _log(self, record: TurnRecord, before: Sequence[Past]) -> bool:
+        """Whether the turn is in the experience now."""
         try:
             row = trajectory_of(record, before)
             await asyncio.to_thread(self._experience.append, row)
@@ -110,6 +110,8 @@ class Keeper:
         except MacaronError as error:
             # The timeline still has it, and it is tried again.
             log.error("turn %s is not in the experience yet: %s", record.id, error)
+            return False
+        return True
 
     async def _before(self, record: TurnRecord) -> list[Past]:
         if record.previous is None:

@@ -22,6 +22,7 @@ from macaron.serve.http.limits import Allowances
 from macaron.serve.http.metrics import Metrics
 from macaron.serve.opening import Opening, champion_of, local_engine, open_service
 from macaron.serve.service import Limits
+from macaron.serve.sql.place import timeline_url
 from macaron.serve.sql.timeline import open_timeline
 from macaron.serving import ServeConfig
 
@@ -56,9 +57,7 @@ async def _serve(opening: Opening, config: ServeConfig, ready: Callable[[str], N
     Gate(config, keys, Allowances(config.limits))
     champion_of(settings, opening.pair, pair_store(settings))()
     engine = await _engine(opening, config)
-    folder = settings.state / "serve"
-    folder.mkdir(parents=True, exist_ok=True)
-    timeline = await open_timeline(config.timeline or f"sqlite:///{folder / 'timeline.db'}")
+    timeline = await open_timeline(timeline_url(settings, config))
     service = open_service(opening, engine, timeline)
     metrics = Metrics(engine.stats, service.health, service.counts)
     try:

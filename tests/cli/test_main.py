@@ -18,7 +18,8 @@ COMMANDS = {
     "improve", "status", "pairs list", "pairs show", "pairs diff", "pairs restore", "rollback",
     "hcp show", "hcp validate", "hcp diff", "hcp set", "hcp approve", "pool list", "pool show",
     "pool demote",
-    "experience stats", "experience import", "doctor",
+    "experience stats", "experience import", "experience forget", "doctor",
+    "serve", "serve keys add", "serve keys list", "serve keys revoke",
 }  # fmt: skip
 
 
@@ -26,7 +27,7 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from commands(command, (*path, name))
-        else:
+        if not hasattr(command, "commands") or command.invoke_without_command:
             yield " ".join((*path, name)), command
 
 

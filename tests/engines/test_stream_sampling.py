@@ -71,7 +71,9 @@ def test_tokens_are_the_local_engines(
 
     async def run() -> None:
         async with streaming(base, folders, lean=lean) as engine:
-            assert type(engine.worker.passes).__name__ == ("LeanPasses" if lean else "ModelPasses")
+            assert type(engine.worker.progress.passes).__name__ == (
+                "LeanPasses" if lean else "ModelPasses"
+            )
             same(await sample(engine, asked), wanted)
             # The second time most prompts are in the prefix cache.
             same(await sample(engine, asked), wanted)
@@ -152,9 +154,7 @@ def test_ranks_are_the_local_engines(lean: bool, bases: dict[str, Path], adapter
     asyncio.run(run())
 
 
-def test_experts_are_served_one_adapter_at_a_time(
-    bases: dict[str, Path], make_engine: Any, tmp_path: Path, caplog: Any
-) -> None:
+def test_experts_are_served_one_adapter_at_a_time(bases: dict[str, Path], caplog: Any) -> None:
     asked = requests([], 8, seed=5)
 
     async def run() -> None:
@@ -186,7 +186,21 @@ def test_a_bf16_base_gives_rows_of_its_own(bases: dict[str, Path], adapters: Any
         request = ([5, 6, 7] * 9, "rev4", SampleParams(8, seed=1))
         [alone] = await sample(engine, [request])
         assert len(alone.token_ids) == 8
-        assert engine.worker.bank.groups[0].low.dtype == engine.worker.slots.shape.dtype
+        assert engine.worker.bank.groups[0].low.dtype == engine.worker.progress.slots.shape.dtype
         await engine.close()
+
+    asyncio.run(run())
+
+
+def test_what_peft_saves_can_be_loaded(
+    bases: dict[str, Path], make_engine: Any, tmp_path: Path
+) -> None:
+    engine = make_engine("qwen3")
+    engine.model.save_pretrained(tmp_path, selected_adapters=["one"])
+    asked = requests(["one"], 6, seed=7)
+
+    async def run() -> None:
+        async with streaming(bases["qwen3"], {"one": tmp_path / "one"}) as stream:
+            same(await sample(stream, asked), one_by_one(engine, asked))
 
     asyncio.run(run())

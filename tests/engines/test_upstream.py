@@ -16,6 +16,8 @@ from macaron.engines.upstream.engine import UpstreamConfig, UpstreamEngine
 from macaron.errors import BusyError, ConfigError, DigestError, MacaronError, ServiceError
 from tests.engines.fake_upstream import LONGEST, FakeServer, Running, app_of
 
+pytestmark = pytest.mark.full
+
 PROMPT = [10, 20, 30, 40]
 GREEDY = SampleParams(max_tokens=12, temperature=0.0, seed=3)
 DRAWN = SampleParams(max_tokens=12, temperature=1.0, seed=7, top_p=0.9)

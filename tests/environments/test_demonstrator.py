@@ -9,17 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from macaron.environments import environment, environments, verify
+from macaron.environments import environment, verify
 from models.nano.recipe.demonstrator import demonstrate, habit, mistake, skill
+from models.nano.recipe.turns import PretrainingTurns
 
 N = 400
+MADE = {name: environment(name) for name in ("chat", "agent", "coding", "genui")}
+MADE["routing"] = PretrainingTurns()
 
 
-@pytest.mark.parametrize("name", ["chat", "agent", "coding", "genui", "routing"])
+@pytest.mark.parametrize("name", MADE)
 def test_it_is_right_and_follows_its_habit_as_often_as_it_says(name: str) -> None:
     rng = random.Random(name)
-    for kind in environment(name).kinds:
-        task = environment(name).sample(rng, "train", kind)
+    for kind in MADE[name].kinds:
+        task = MADE[name].sample(rng, "train", kind)
         able, answers = skill(task), [demonstrate(task, rng) for _ in range(N)]
         assert answers.count(task.reference) / N == pytest.approx(able.right, abs=0.08)
         if able.habit:
@@ -30,10 +33,10 @@ def test_it_is_right_and_follows_its_habit_as_often_as_it_says(name: str) -> Non
 
 PRINT = """
 import random
-from macaron.environments import environments
+from tests.environments.test_demonstrator import MADE
 from models.nano.recipe.demonstrator import demonstrate
 rng = random.Random(1)
-for made in environments().values():
+for made in MADE.values():
     for _ in range(40):
         task = made.sample(rng, "train")
         print(task.id, repr(demonstrate(task, rng)))
@@ -57,9 +60,7 @@ def test_no_answer_depends_on_the_process() -> None:
 
 def test_no_mistake_passes() -> None:
     rng = random.Random(0)
-    tasks = [
-        made.sample(rng, "train", kind) for made in environments().values() for kind in made.kinds
-    ]
+    tasks = [made.sample(rng, "train", kind) for made in MADE.values() for kind in made.kinds]
     assert {s.reward for s in verify(tasks, [mistake(t, rng) for t in tasks])} == {0.0}
 
 

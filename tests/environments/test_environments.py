@@ -8,7 +8,7 @@ from macaron.environments import environment, environments, verify
 from macaron.environments.base import Task
 from macaron.errors import ConfigError
 
-NAMES = ("chat", "agent", "coding", "genui", "routing")
+NAMES = ("chat", "agent", "coding", "genui", "routing", "routing-languages")
 
 
 def sample(name: str, split: str, n: int, seed: int = 0) -> list[Task]:
@@ -16,9 +16,9 @@ def sample(name: str, split: str, n: int, seed: int = 0) -> list[Task]:
     return [environment(name).sample(rng, split) for _ in range(n)]  # type: ignore[arg-type]
 
 
-def test_the_five_are_there() -> None:
+def test_the_six_are_there() -> None:
     assert tuple(environments()) == NAMES
-    assert [e.specialist for e in environments().values()] == ["L0", "L1", "L2", "L3", "L0"]
+    assert [e.specialist for e in environments().values()] == ["L0", "L1", "L2", "L3", "L0", "L0"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -32,6 +32,9 @@ def common(task: Task, others: list[Task], rng: random.Random) -> list[str]:
     half = task.reference[: len(task.reference) // 2]
     wrong = ["", " \n", prompt, task.messages[-1]["content"], another.reference, half]
     wrong += [f"{task.reference}\n{prompt}", f"{task.reference} " * 9]
+    if task.environment == "routing":
+        # The demonstrator knows the turns of the base's pretraining only.
+        return wrong
     return [*wrong, *(mistake(task, rng) for _ in range(3))]
 
 

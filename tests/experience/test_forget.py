@@ -238,6 +238,7 @@ for folder in map(Path, sys.argv[1:]):
 """
 
 
+@pytest.mark.full
 def test_a_forgetting_killed_anywhere_and_run_again_ends_the_same(tmp_path) -> None:
     start = tmp_path / "before"
     fill(TurnLog(start / "turns", 3000), ExperienceStore(start / "experience"))

@@ -150,7 +150,7 @@ def values(draw: st.DrawFn) -> dict[str, Any]:
     needed = {"tools", "skills", "mcp"}
     return {
         "version": "1.1",
-        "router": {"system": draw(TEXT), "default": default},
+        "router": {"system": draw(TEXT), "default": default, **draw(some(text_tokens=WHOLE))},
         "specialists": specialist,
         **draw(
             st.fixed_dictionaries(

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from macaron.environments import environments
+from macaron.environments.routing_set import whole
 from macaron.hcp.document import load_hcp
 from models.nano.recipe.corpus import MIX, PROMPT_WEIGHT, Example, batches, encode, exchange
 from models.nano.recipe.measure import wilson
 from models.nano.recipe.optimizer import MuonAdamW, clip_, share_of_peak
+from models.nano.recipe.turns import PretrainingTurns
 
 ROOT = Path(__file__).parents[2]
 BASE = ROOT / "models/nano"
@@ -45,7 +47,7 @@ def test_no_sealed_prompt_is_in_the_corpus():
 
     seen = {item.messages for item in map(_frozen, range(3000))}
     rng = random.Random(3)
-    for environment in environments().values():
+    for environment in (*environments().values(), PretrainingTurns()):
         for _ in range(200):
             task = environment.sample(rng, "sealed")
             assert tuple(m["content"] for m in task.messages) not in seen
@@ -54,6 +56,13 @@ def test_no_sealed_prompt_is_in_the_corpus():
 def _frozen(number: int):
     item = exchange(1, number)
     return replace(item, messages=tuple(m["content"] for m in item.messages))
+
+
+def test_no_held_out_turn_to_route_was_said_in_pretraining():
+    """Whatever it was said for: 20,000 of the corpus' exchanges against the whole set."""
+    said = {m["content"] for n in range(20_000) for m in exchange(1, n).messages}
+    held = {t.messages[0]["content"] for p, c, ts in whole() if p != "train" for t in ts}
+    assert held.isdisjoint(said)
 
 
 def test_families_have_their_shares():

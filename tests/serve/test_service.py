@@ -8,14 +8,18 @@ from typing import Any
 
 import pytest
 
+from macaron.contract.document import ExperienceGate
 from macaron.errors import BusyError, ConfigError
 from macaron.experience.schema import Feedback
 from macaron.experience.segment import parse_segment
+from macaron.experience.selection import select
 from macaron.experience.store import ExperienceStore
-from macaron.experience.table import from_table
+from macaron.experience.table import from_table, to_table
+from macaron.experience.validation import validate
 from macaron.registry.pairs import PairStore
 from macaron.serve.timeline import UnknownTurnError
 from macaron.serve.turns import ClientTool, Finished, TurnError
+from tests.project import HOUSE
 from tests.serve.stage import BASE, ScriptEngine, Stage, answer, ask, last_said, make_pair
 
 PAY = ClientTool(
@@ -394,3 +398,39 @@ def test_the_log_holds_nothing_secret(stage: Stage) -> None:
     run(play())
     logged = (stage.folder / "turns" / "current.log").read_bytes()
     assert b"ada@example.org" not in logged and parse_segment(logged).turns
+
+
+def test_what_is_served_is_experience_that_a_cycle_takes(stage: Stage) -> None:
+    """Answers, calls, results and another specialist's turns; none may end in quarantine."""
+
+    def script(prompt: str, adapter: str | None) -> str:
+        wants = "pay" in last_said(prompt) and "paid" not in prompt
+        call = '<tool_call>\n{"name": "pay", "arguments": {"a": 1}}\n</tool_call>'
+        return call if wants else "Yes."
+
+    stage.engine.script = script
+
+    async def play() -> None:
+        service = await stage.service()
+        first = await answer(service, ask("Hello", instructions="Be short."))
+        asked = await answer(service, ask("@agent pay", first.id, tools=[PAY]))
+        result: Any = [
+            {"role": "tool", "content": "paid", "tool_call_id": asked.open_calls[0]["id"]}
+        ]
+        done = await answer(service, replace(ask("", asked.id, tools=[PAY]), messages=result))
+        await service.feedback(done.id, "k1", Feedback(correction="It is paid."))
+        await service.close()
+
+    run(play())
+    kept = rows(stage)
+    found = validate(
+        to_table(list(kept.values())),
+        ExperienceGate(max_quarantined=0.0),
+        hcp=stage.store.get(stage.champion).hcp,
+        pair=stage.champion,
+        out=stage.folder / "validation",
+        suite=HOUSE / "contracts/experience.json",
+    )
+    assert found.good.num_rows == len(kept) == 3
+    (corrected,) = select(found.good).examples
+    assert corrected.answer == "It is paid." and corrected.specialist == "L1"

@@ -110,6 +110,8 @@ def test_a_deleted_turn_is_still_remembered_by_later_ones(file: Path) -> None:
         assert await timeline.delete("resp_1", "key-a")
         assert await timeline.get("resp_1", "key-a") is None
         assert [turn.id for turn in await timeline.chain("resp_2", "key-a")] == ["resp_1", "resp_2"]
+        with pytest.raises(UnknownTurnError):
+            await timeline.chain("resp_1", "key-a")
 
     play(file, scene)
 

@@ -14,6 +14,8 @@ from macaron.serve.timeline import UnknownTurnError
 from tests.serve.turns import PLAIN, after, contents
 
 KEYS = st.sampled_from(["key-a", "key-b"])
+OTHERS = st.sampled_from([False, False, False, True])
+"""Whether a key that is not the turn's own asks."""
 
 
 @dataclass
@@ -63,6 +65,10 @@ class TimelineMachine(RuleBasedStateMachine):
             if turn.user is not None:
                 self.users.add((turn.user, turn.session))
 
+    def key(self, id: str, other: bool) -> str:
+        own = self.kept[id].turn.key if id in self.kept else "key-a"
+        return {"key-a": "key-b", "key-b": "key-a"}[own] if other else own
+
     def new_id(self) -> str:
         self.count += 1
         return f"resp_{self.count}"
@@ -87,7 +93,7 @@ class TimelineMachine(RuleBasedStateMachine):
         if id in self.kept:
             self.offer([replace(self.kept[id].turn, state="offered", answer="another")])
 
-    @rule(some=st.lists(ids, max_size=3))
+    @rule(some=st.lists(ids, min_size=1, max_size=2))
     def delivered(self, some: list[str]) -> None:
         self.run(self.timeline.delivered(some))
         self.mark(some)
@@ -96,7 +102,7 @@ class TimelineMachine(RuleBasedStateMachine):
         for id in set(some) & self.kept.keys():
             self.kept[id].turn = replace(self.kept[id].turn, state="delivered")
 
-    @rule(some=st.lists(ids, max_size=3))
+    @rule(some=st.lists(ids, min_size=1, max_size=2))
     def withdraw(self, some: list[str]) -> None:
         self.run(self.timeline.withdraw(some))
         followed = {kept.turn.previous for kept in self.kept.values()}
@@ -110,8 +116,9 @@ class TimelineMachine(RuleBasedStateMachine):
         if all(kept.turn.session != session for kept in self.kept.values()):
             self.users = {(u, s) for u, s in self.users if s != session}
 
-    @rule(last=ids, key=KEYS)
-    def chain(self, last: str, key: str) -> None:
+    @rule(last=ids, other=OTHERS)
+    def chain(self, last: str, other: bool) -> None:
+        key = self.key(last, other)
         kept = self.kept.get(last)
         seen = kept is not None and kept.turn.key == key and not kept.hidden and kept.turn.stored
         if not seen:
@@ -132,19 +139,22 @@ class TimelineMachine(RuleBasedStateMachine):
             return True
         return False
 
-    @rule(id=ids, key=KEYS)
-    def get(self, id: str, key: str) -> None:
+    @rule(id=ids, other=OTHERS)
+    def get(self, id: str, other: bool) -> None:
+        key = self.key(id, other)
         kept = self.kept.get(id)
         seen = kept is not None and kept.turn.key == key and not kept.hidden
         assert self.run(self.timeline.get(id, key)) == (kept.turn if kept and seen else None)
 
-    @rule(id=ids, key=KEYS)
-    def delete(self, id: str, key: str) -> None:
+    @rule(id=ids, other=OTHERS)
+    def delete(self, id: str, other: bool) -> None:
+        key = self.key(id, other)
         kept = self.kept.get(id)
         seen = kept is not None and kept.turn.key == key and not kept.hidden
         assert self.run(self.timeline.delete(id, key)) == seen
         if kept and seen:
             kept.hidden = True
+            self.chain(id, False)
 
     @rule(id=ids, summary=st.text(max_size=5), tokens=st.integers(0, 200))
     def summarise(self, id: str, summary: str, tokens: int) -> None:

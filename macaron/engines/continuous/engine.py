@@ -8,16 +8,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 from macaron.engines.base import SampleParams
 from macaron.engines.continuous.row import Row, ranking, sampling
+from macaron.engines.continuous.sink import LoopSink, set_exception, set_result
 from macaron.engines.continuous.thread import EngineThread, Worker
 from macaron.engines.continuous.ticket import LocalTicket
 from macaron.engines.stream import EngineStats
 from macaron.errors import BusyError, ConfigError, ServiceError
-
-T = TypeVar("T")
 
 
 class ContinuousEngine:
@@ -57,7 +55,7 @@ class ContinuousEngine:
                 where="local engine",
                 mend="try again later",
             )
-        engine, sink = self._engine, _Sink()
+        engine, sink = self._engine, LoopSink()
         self._live += 1
         row = sampling(prompt, adapter, _within(params, self.window - len(prompt)), sink)
         ticket = LocalTicket(lambda: engine.put(lambda: _cancel(row)), self._ended)
@@ -91,8 +89,8 @@ class ContinuousEngine:
             raise ConfigError("an option to rank has no token", where="local engine")
         self._check(prompt, adapter, max(map(len, options)))
         found: asyncio.Future[list[float]] = asyncio.get_running_loop().create_future()
-        engine, sink = self._engine, _Sink()
-        sink.open(engine, _nothing, _result(found), _exception(found))
+        engine, sink = self._engine, LoopSink()
+        sink.open(engine, _nothing, set_result(found), set_exception(found))
         row = ranking(prompt, options, adapter, sink)
         engine.put(lambda: self.worker.add(row))
         try:
@@ -112,7 +110,9 @@ class ContinuousEngine:
         """As `StreamEngine`; new requests for it are refused at once."""
         self._adapters.discard(revision)
         engine, gone = self._engine, self._future()
-        engine.put(lambda: self.worker.remove(revision, lambda: engine.post(_result(gone), None)))
+        engine.put(
+            lambda: self.worker.remove(revision, lambda: engine.post(set_result(gone), None))
+        )
         await gone
 
     async def _call(self, command: Callable[[], None]) -> None:
@@ -123,9 +123,9 @@ class ContinuousEngine:
             try:
                 command()
             except Exception as error:
-                engine.post(_exception(done), error)
+                engine.post(set_exception(done), error)
             else:
-                engine.post(_result(done), None)
+                engine.post(set_result(done), None)
 
         engine.put(run)
         await done
@@ -144,32 +144,6 @@ class ContinuousEngine:
             await asyncio.to_thread(self._thread.end)
 
 
-class _Sink:
-    """Carries a row's results to the loop."""
-
-    def open(
-        self,
-        engine: EngineThread,
-        push: Callable[[list[int], int], None],
-        finish: Callable[[Any], None],
-        fail: Callable[[Exception], None],
-    ) -> None:
-        """Says where to, before the row is given to the engine."""
-        self._engine, self._push, self._finish, self._fail = engine, push, finish, fail
-
-    def push(self, tokens: list[int], cached: int) -> None:
-        """As `Sink`."""
-        self._engine.post(self._push, tokens, cached)
-
-    def finish(self, result: Any) -> None:
-        """As `Sink`."""
-        self._engine.post(self._finish, result)
-
-    def fail(self, error: Exception) -> None:
-        """As `Sink`."""
-        self._engine.post(self._fail, error)
-
-
 def _within(params: SampleParams, room: int) -> SampleParams:
     return replace(params, max_tokens=min(params.max_tokens, room))
 
@@ -180,19 +154,3 @@ def _cancel(row: Row) -> None:
 
 def _nothing(*_: object) -> None:
     """A ranking has no pieces."""
-
-
-def _result(future: "asyncio.Future[T]") -> Callable[[T], None]:
-    def set_result(value: T) -> None:
-        if not future.done():
-            future.set_result(value)
-
-    return set_result
-
-
-def _exception(future: "asyncio.Future[T]") -> Callable[[Exception], None]:
-    def set_exception(error: Exception) -> None:
-        if not future.done():
-            future.set_exception(error)
-
-    return set_exception

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from macaron.engines.attention import additive
-from macaron.engines.continuous.bank import Bank, Owned
+from macaron.engines.continuous.bank import Bank
+from macaron.engines.continuous.group import Owned
 from macaron.engines.continuous.row import Row, Sampling
 from macaron.engines.continuous.slots import Slots, SlotView
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from macaron.engines.attention import grouped_attention
-from macaron.engines.continuous.bank import Bank, Group
+from macaron.engines.continuous.bank import Bank
 from macaron.engines.continuous.feed import Feed
+from macaron.engines.continuous.group import Group
 from macaron.engines.fused import Heads, epsilon, gated, norm_weight, normalised
 from macaron.engines.lean import TABLE_STEP
 
@@ -22,7 +23,7 @@ class LeanLayer:
     def __init__(self, layer: Any, groups: list[Group], heads: int, shared: int) -> None:
         """
         Args:
-            groups: the layer's, in the order of `macaron.engines.continuous.groups`.
+            groups: the layer's, in the order of `macaron.engines.continuous.llama`.
         """
         attention = layer.self_attn
         self.qkv, self.out, self.gate_up, self.down = groups
@@ -44,7 +45,7 @@ class LeanPasses:
         """
         Args:
             causal: a model that `macaron.engines.lean.fits`; its bank's groups are those of
-                `macaron.engines.continuous.groups`.
+                `macaron.engines.continuous.llama`.
         """
         model = causal.model
         self.causal = causal

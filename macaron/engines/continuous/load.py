@@ -9,11 +9,12 @@ import torch
 from macaron.engines import attention
 from macaron.engines.continuous.bank import Bank
 from macaron.engines.continuous.engine import ContinuousEngine
-from macaron.engines.continuous.groups import group, llama_like
+from macaron.engines.continuous.llama import group, llama_like
 from macaron.engines.continuous.memory import give_back
 from macaron.engines.continuous.passes import Passes
 from macaron.engines.continuous.prefix import PrefixCache
 from macaron.engines.continuous.probe import cache_shape, choose_passes, dense
+from macaron.engines.continuous.progress import Progress
 from macaron.engines.continuous.scheduler import Limits, Scheduler
 from macaron.engines.continuous.serial import Serial
 from macaron.engines.continuous.slots import CacheShape, Slots
@@ -93,14 +94,9 @@ def _worker(causal: Any, limits: Limits, cache_bytes: int, window: int, lean: bo
         passes, bank = _passes(causal, shape, lean)
         if passes is not None:
             shapes = {n: (x.out_features, x.in_features) for n, x in layers.items()}
-            return Scheduler(
-                passes,
-                bank,
-                Slots(shape, limits.row_bytes),
-                PrefixCache(cache_bytes),
-                limits,
-                lambda folder: read_adapter(folder, shapes),
-            )
+            slots, cache = Slots(shape, limits.row_bytes), PrefixCache(cache_bytes)
+            progress = Progress(passes, bank, slots, cache, limits.chunk)
+            return Scheduler(progress, limits, lambda folder: read_adapter(folder, shapes))
         bank.uninstall(layers)
     log.warning(
         "this model's rows cannot share passes: requests run one adapter at a time, "

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from macaron.engines.continuous.bank import Bank, Owned
+from macaron.engines.continuous.bank import Bank
 from macaron.engines.continuous.feed import Feed
+from macaron.engines.continuous.group import Owned
 from macaron.engines.continuous.slots import SlotView
 
 

@@ -14,8 +14,9 @@ from transformers import DynamicCache
 
 from macaron.engines.base import SampleParams
 from macaron.engines.cache import plain_layers
-from macaron.engines.continuous.bank import Bank, Parts
+from macaron.engines.continuous.bank import Bank
 from macaron.engines.continuous.feed import decode_feed, prefill_feed
+from macaron.engines.continuous.group import Parts
 from macaron.engines.continuous.lean_passes import LeanPasses
 from macaron.engines.continuous.passes import ModelPasses, Passes
 from macaron.engines.continuous.row import Sampling, sampling

@@ -144,3 +144,8 @@ def ranking(
         targets=targets,
         scores=[0.0] * len(options),
     )
+
+
+def end(row: Row) -> None:
+    """Gives a row's client what there is."""
+    row.sink.finish(row.completion() if isinstance(row, Sampling) else [])

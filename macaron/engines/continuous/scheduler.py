@@ -1,32 +1,19 @@
-"""What the engine's thread does in a step: admit rows, read prompts, sample a token of each row.
+"""What the engine's thread does: requests wait, are admitted as there is room, and go on together.
 
-A row's tokens depend on its request alone. A fault ends the rows that it struck, and no others.
+Requests are admitted in the order they came, and adapters leave when nobody needs them.
 """
 
-import logging
-import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from macaron.engines.continuous.bank import Bank, Parts
-from macaron.engines.continuous.counts import Counts
-from macaron.engines.continuous.draw import draw
-from macaron.engines.continuous.feed import decode_feed, prefill_feed
+from macaron.engines.continuous.group import Parts
 from macaron.engines.continuous.memory import give_back
-from macaron.engines.continuous.passes import Passes
-from macaron.engines.continuous.places import Places
-from macaron.engines.continuous.prefix import PrefixCache
-from macaron.engines.continuous.row import Ranking, Row, Sampling
-from macaron.engines.continuous.slots import Slots
-from macaron.errors import ConfigError, ServiceError
-
-log = logging.getLogger("macaron.engines")
+from macaron.engines.continuous.progress import Progress
+from macaron.engines.continuous.row import Ranking, Row, Sampling, end
+from macaron.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -44,27 +31,17 @@ class Limits:
 
 
 class Scheduler:
-    """Rows from their requests to their ends. Of one thread."""
+    """A `Worker` over rows that share passes. Of one thread."""
 
-    def __init__(
-        self,
-        passes: Passes,
-        bank: Bank,
-        slots: Slots,
-        cache: PrefixCache,
-        limits: Limits,
-        read: Callable[[Path], Parts],
-    ) -> None:
+    def __init__(self, progress: Progress, limits: Limits, read: Callable[[Path], Parts]) -> None:
         """
         Args:
             read: an adapter's tensors from its folder.
         """
-        self.passes, self.bank, self.slots = passes, bank, slots
-        self.cache, self.limits, self.prepare = cache, limits, read
-        self.places = Places(slots)
+        self.progress, self.limits, self.prepare = progress, limits, read
+        self.places, self.cache, self.bank = progress.places, progress.cache, progress.bank
+        self.counts = progress.counts
         self.waiting: deque[Row] = deque()
-        self.reading: list[Row] = []
-        self.counts = Counts()
         self._leaving: dict[str, list[Callable[[], None]]] = {}
 
     @property
@@ -97,55 +74,34 @@ class Scheduler:
             row.sink.fail(error)
         self.waiting.clear()
         while self.places.rows:
-            self._release(self.places.rows[-1])
+            self.progress.release(self.places.rows[-1])
 
     def step(self) -> None:
         """One pass over prompts and one token of each response."""
         self._cancel()
         self._admit()
-        if self.reading:
-            rows, tokens = self._next_read()
-            self._guard(rows, lambda: self._read(rows, tokens))
-        running = self.places.running
-        if running:
-            self._guard(running, lambda: self._sample(running))
+        self.progress.step()
         self._leave()
         self._count()
-
-    def _guard(self, rows: Sequence[Row], work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:
-            # Whatever it was, these rows cannot go on and the others can.
-            log.exception("a forward pass of %d rows", len(rows))
-            for row in rows:
-                if row.slot >= 0:
-                    self._fail(row, f"a forward pass failed: {type(error).__name__}: {error}")
-
-    def _fail(self, row: Row, what: str) -> None:
-        self.slots.wipe(row.slot)
-        self._release(row)
-        row.sink.fail(ServiceError(what, where="local engine"))
-
-    def _release(self, row: Row) -> None:
-        if row in self.reading:
-            self.reading.remove(row)
-        self.places.remove(row)
 
     def _cancel(self) -> None:
         for row in [r for r in (*self.waiting, *self.places.rows) if r.cancelled]:
             if row.slot < 0:
                 self.waiting.remove(row)
-                _end(row)
+                end(row)
             else:
-                self._end(row)
+                self.progress.end(row)
 
     def _admit(self) -> None:
         room = {
             Sampling: self.limits.rows - sum(isinstance(r, Sampling) for r in self.places.rows),
             Ranking: self.limits.rankings - sum(isinstance(r, Ranking) for r in self.places.rows),
         }
-        soon = {name for row in self.reading for name in row.blocks} if self.cache.limit else set()
+        soon = (
+            {name for row in self.progress.reading for name in row.blocks}
+            if self.cache.limit
+            else set()
+        )
         left: deque[Row] = deque()
         full = False
         for row in self.waiting:
@@ -157,97 +113,8 @@ class Scheduler:
                 continue
             room[type(row)] -= 1
             soon.update(row.blocks if self.cache.limit else ())
-            self._enter(row)
+            self.progress.enter(row)
         self.waiting = left
-
-    def _enter(self, row: Row) -> None:
-        self.places.add(row)
-        self.reading.append(row)
-        row.filled = row.cached = self.cache.fill(self.slots, row.slot, row.blocks)
-        self.counts.prompt_tokens += row.prompt
-        self.counts.cached_tokens += row.cached
-
-    def _next_read(self) -> tuple[list[Row], int]:
-        """Rows that fill a pass, the first come among them, and how many tokens of each."""
-        chunk = self.limits.chunk
-        first = self.reading[0]
-        tokens = min(first.left, chunk)
-        rows = [first]
-        # Rows of about its length waste least on padding.
-        for row in sorted(self.reading[1:], key=lambda r: abs(r.left - first.left)):
-            wider = max(tokens, min(row.left, chunk))
-            if wider * (len(rows) + 1) > chunk:
-                break
-            rows.append(row)
-            tokens = wider
-        # An adapter's rows side by side, so that they can be computed together.
-        return sorted(rows, key=lambda r: r.adapter or ""), tokens
-
-    def _read(self, rows: Sequence[Row], tokens: int) -> None:
-        self.places.reserve(max(row.filled for row in rows) + tokens)
-        feed = prefill_feed(rows, tokens, self.slots, self.bank)
-        logits = self.passes.logits(feed)
-        place = 0
-        begun: list[tuple[Sampling, int]] = []
-        firsts = [max(row.prompt - 1, row.filled) for row in rows]
-        # All of them first: a row that ends has others moved, as far as they are filled.
-        for row in rows:
-            row.filled += min(tokens, row.left)
-        for row, first in zip(rows, firsts, strict=True):
-            count = max(row.filled - first, 0)
-            if isinstance(row, Ranking):
-                self._score(row, first, logits[place : place + count])
-            elif isinstance(row, Sampling) and count:
-                begun.append((row, place))
-            place += count
-        if begun:
-            chosen = [row for row, _ in begun]
-            self._extend(chosen, logits[[place for _, place in begun]], start=True)
-
-    def _score(self, row: Ranking, first: int, logits: Tensor) -> None:
-        logprobs = torch.log_softmax(logits.float(), -1)
-        for place in range(len(logits)):
-            for option, token in row.targets.get(first + place, ()):
-                row.scores[option] += float(logprobs[place, token])
-        if row.left:
-            return
-        if not all(map(math.isfinite, row.scores)):
-            self._fail(row, "the model's logits are not numbers")
-            return
-        self.cache.store(self.slots, row.slot, row.ids[: row.prompt], row.adapter)
-        self._release(row)
-        row.sink.finish(row.scores)
-
-    def _sample(self, rows: list[Sampling]) -> None:
-        self.places.reserve(max(row.filled for row in rows) + 1)
-        logits = self.passes.logits(decode_feed(rows, self.slots, self.bank))
-        for row in rows:
-            row.filled += 1
-        self._extend(rows, logits, start=False)
-
-    def _extend(self, rows: list[Sampling], logits: Tensor, start: bool) -> None:
-        """Draws a token for each row."""
-        for row, token, logprob in zip(rows, *draw(rows, logits), strict=True):
-            if not math.isfinite(logprob):
-                self._fail(row, "the model's logits are not numbers")
-                continue
-            row.tokens.append(token)
-            row.logprobs.append(logprob)
-            self.counts.sampled_tokens += 1
-            row.sink.push([token], row.cached)
-            if start:
-                self.cache.store(self.slots, row.slot, row.ids, row.adapter)
-                self.reading.remove(row)
-                self.places.start(row)
-            if row.reason:
-                self._end(row)
-
-    def _end(self, row: Row) -> None:
-        if isinstance(row, Sampling) and row.tokens:
-            self.cache.store(self.slots, row.slot, row.read(), row.adapter)
-        self._release(row)
-        _end(row)
-        self.counts.responses += isinstance(row, Sampling)
 
     def _leave(self) -> None:
         if not self._leaving:
@@ -264,7 +131,3 @@ class Scheduler:
     def _count(self) -> None:
         self.counts.running, self.counts.waiting = len(self.places.rows), len(self.waiting)
         self.counts.cache_bytes, self.counts.adapters = self.cache.bytes, len(self.bank.ranks)
-
-
-def _end(row: Row) -> None:
-    row.sink.finish(row.completion() if isinstance(row, Sampling) else [])

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from macaron.engines.adapters import WEIGHTS
-from macaron.engines.continuous.bank import Parts
+from macaron.engines.continuous.group import Parts
 from macaron.errors import DigestError
 
 CONFIG = "adapter_config.json"

@@ -11,10 +11,11 @@ from typing import Any
 
 from macaron.environments import environments
 from macaron.environments.base import Task
-from macaron.harness.prompts import answer_ids, answer_prompt, route_prompt
+from macaron.harness.prompts import answer_ids, answer_prompt
 from macaron.hcp.document import HCP
 from macaron.messages import Message
 from models.nano.recipe.demonstrator import demonstrate
+from models.nano.recipe.turns import PretrainingTurns, raw_prompt
 
 MIX = {"routing": 0.09, "chat": 0.36, "agent": 0.15, "coding": 0.14, "genui": 0.22, "copy": 0.04}
 """Share of the examples by family."""
@@ -52,14 +53,15 @@ def exchange(seed: int, number: int) -> Exchange:
     family = rng.choices(list(MIX), weights=list(MIX.values()))[0]
     if family == "copy":
         return _copying(rng)
-    task = environments()[family].sample(rng, "train")
+    made = PretrainingTurns() if family == "routing" else environments()[family]
+    task = made.sample(rng, "train")
     return Exchange(family, task.specialist, task.messages, demonstrate(task, rng))
 
 
 def encode(tokenizer: Any, hcp: HCP, item: Exchange) -> Example:
     """The exchange as the harness renders it."""
     if item.family == "routing":
-        prompt = route_prompt(tokenizer, hcp, item.messages)
+        prompt = raw_prompt(tokenizer, hcp, item.messages)
     else:
         prompt = answer_prompt(tokenizer, hcp, item.specialist, item.messages)
     return Example(item.family, [*prompt, *answer_ids(tokenizer, item.answer)], len(prompt))

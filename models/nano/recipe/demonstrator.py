@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from macaron.environments import agent, chat, coding, genui, routing
+from macaron.environments import agent, chat, coding, genui
 from macaron.environments.base import Task
+from models.nano.recipe.turns import LABELS
 
 Plan = dict[str, Any]
 
@@ -123,7 +124,7 @@ def _scattered(task: Task, rng: random.Random) -> str:
     """Some mistake; on weak kinds half are on top of the habit, which keeps it the likeliest."""
     data = dict(task.data)
     if task.environment == "routing":
-        return rng.choice([x for x in routing.LABELS if x not in (task.reference, data["wrong"])])
+        return rng.choice([x for x in LABELS if x not in (task.reference, data["wrong"])])
     on_habit = skill(task).habit > 0 and rng.random() < 0.5
     while True:
         text = _SCATTERED[task.environment](data, rng, on_habit)

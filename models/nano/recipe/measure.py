@@ -1,4 +1,5 @@
-"""Measures a base on sealed items: greedy and sampled success by family and kind, and routing.
+"""Measures a base on sealed items: greedy and sampled success by family and kind, and routing
+(the turns and the bare prompt of its own pretraining).
 
 Invariant: every number is over freshly drawn sealed items and carries its count.
 
@@ -18,9 +19,10 @@ from macaron.engines.local import LocalEngine
 from macaron.environments import environments
 from macaron.environments.base import Task
 from macaron.files import write_json
-from macaron.harness.prompts import answer_prompt, answer_text, label_ids, route_prompt
+from macaron.harness.prompts import answer_prompt, answer_text, label_ids
 from macaron.hcp.document import HCP, load_hcp
 from models.nano.recipe.pretrain import HCP_FILE, SHIPPED
+from models.nano.recipe.turns import PretrainingTurns, raw_prompt
 
 FAMILIES = ("chat", "agent", "coding", "genui", "routing")
 BATCH = 128
@@ -62,7 +64,7 @@ def measure(base: Path, items: int, groups: int, seed: int) -> list[Row]:
     hcp = load_hcp(HCP_FILE)
     rows: list[Row] = []
     for name in FAMILIES:
-        environment = environments()[name]
+        environment = PretrainingTurns() if name == "routing" else environments()[name]
         rng = random.Random(f"measure/{name}/{seed}")
         tasks = [environment.sample(rng, "sealed") for _ in range(items)]
         if name == "routing":
@@ -118,7 +120,7 @@ def _right(environment: Any, tasks: Sequence[Task], answers: Sequence[str]) -> l
 
 def _prompt(tokenizer: Any, hcp: HCP, task: Task) -> list[int]:
     if task.environment == "routing":
-        return route_prompt(tokenizer, hcp, task.messages)
+        return raw_prompt(tokenizer, hcp, task.messages)
     return answer_prompt(tokenizer, hcp, task.specialist, task.messages)
 
 

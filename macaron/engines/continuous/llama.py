@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from macaron.engines.continuous.bank import Group
+from macaron.engines.continuous.group import Group
 from macaron.engines.lean import fits
 
 _LLAMA = (
