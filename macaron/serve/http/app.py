@@ -62,7 +62,8 @@ def create_app(
     ):
         app.include_router(router)
     if (page / "index.html").is_file():
-        app.mount("/", Page(page), name="page")
+        # Behind the routes, not among them: a mount would take their paths with other methods.
+        app.router.default = Page(page)
     app.add_exception_handler(HTTPException, _no_route)
     made = document(app, config.model)
     app.openapi = lambda: made  # type: ignore[method-assign]

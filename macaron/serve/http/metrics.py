@@ -16,6 +16,8 @@ from macaron.serve.records import TurnRecord
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 """Of seconds."""
+PHASES = ("route", "summary_wait", "answer", "turn")
+"""Of a turn's `timings_ms`."""
 
 
 class Metrics:
@@ -41,7 +43,6 @@ class Metrics:
         self._withdrawals = self._counter("withdrawals", "Turns withdrawn.", "reason")
         self._tokens = self._counter("tokens", "Tokens of delivered turns.", "kind")
         self._feedback = self._counter("feedback", "Feedback taken in.", "kind")
-        self._swaps = self._counter("swaps", "Changes of the pair that new sessions get.")
         self._phases = self._seconds("phase_seconds", "Parts of a turn.", "phase")
         self._first = self._seconds("first_token_seconds", "From request to first piece.")
         self.registry.register(_Now(engine, health, counts))
@@ -70,7 +71,7 @@ class Metrics:
         self._spent(records)
         if notes.first_ms is not None:
             self._first.observe(notes.first_ms / 1000)
-        for phase in ("route", "answer"):
+        for phase in PHASES:
             if (ms := records[0].timings_ms.get(phase)) is not None:
                 self._phases.labels(phase).observe(ms / 1000)
 
@@ -81,11 +82,6 @@ class Metrics:
         self._tokens.labels("sampled").inc(used.completion)
         self._tokens.labels("route").inc(used.route)
 
-    def summarised(self, seconds: float, spent: int) -> None:
-        """A summary was made, after its answer went out."""
-        self._phases.labels("summary").observe(seconds)
-        self._tokens.labels("summary").inc(spent)
-
     def withdrawn(self, notes: Notes) -> None:
         """A turn did not go out."""
         self._withdrawals.labels(notes.end).inc()
@@ -95,10 +91,6 @@ class Metrics:
         for kind in ("rating", "correction", "outcome"):
             if getattr(feedback, kind) is not None:
                 self._feedback.labels(kind).inc()
-
-    def swapped(self) -> None:
-        """New sessions get another pair from now on."""
-        self._swaps.inc()
 
 
 class _Now(Collector):
