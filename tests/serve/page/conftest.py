@@ -10,9 +10,12 @@ from tests.serve.page.browser import Watched
 from tests.serve.page.stand_in import PageServer, Running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """Debian's Chromium, driven by playwright; without one the tests are skipped."""
+    """Debian's Chromium, driven by playwright; without one the tests are skipped.
+
+    It ends with its file: while playwright runs, no other test can have an event loop.
+    """
     sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
