@@ -1,6 +1,6 @@
 """A soak of the server: sessions that break off, SIGKILL every minute, a new champion every two.
 
-    python -m benchmarks.soak [--quick] [--minutes 10] [--sessions 64]
+    python -m benchmarks.soak [--quick] [--minutes 10] [--sessions 64] [--kill-every 60]
 
 Every client notes what arrived whole. Afterwards each of these turns must be in the experience
 once, with exactly the conversation that its client had, the pair that the answer named, and tokens
@@ -131,8 +131,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--sessions", type=int, default=64)
+    parser.add_argument("--kill-every", type=float, default=60.0, help="seconds")
     arguments = parser.parse_args()
-    plan = Plan(60 * arguments.minutes, arguments.sessions, 60.0, 120.0)
+    plan = Plan(60 * arguments.minutes, arguments.sessions, arguments.kill_every, 120.0)
     if arguments.quick:
         plan = Plan(20.0, 16, 9.0, 5.0)
     with tempfile.TemporaryDirectory() as folder:
