@@ -1,19 +1,22 @@
 """A turn between its begin and its end: offered, then delivered or withdrawn, each once."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from time import time
 
 from macaron.engines.stream import StreamEngine
-from macaron.errors import ServiceError
+from macaron.errors import MacaronError, ServiceError
 from macaron.serve.choice import WHY_FAILED, Choice
 from macaron.serve.counts import Counts
 from macaron.serve.deployment import Placed
 from macaron.serve.records import TurnRecord
 from macaron.serve.timeline import Timeline
 from macaron.serve.turns import Event, Route, TurnError, TurnRequest
+
+log = logging.getLogger("macaron.serve")
 
 Ended = Callable[["Opened", bool], Awaitable[None]]
 """Told of a turn that has ended, and whether it was delivered."""
@@ -92,11 +95,16 @@ class Opened:
         if self._over or not self._offered:
             return
         self._over = True
-        await self._timeline.delivered([record.id for record in self.records])
         for choice in self.choices:
-            choice.session.deliver()
+            await asyncio.to_thread(choice.session.deliver)
         self._counts.delivered += len(self.choices)
-        await self._ended(self, True)
+        try:
+            await self._timeline.delivered([record.id for record in self.records])
+        except MacaronError as error:
+            # It is written down as offered, and its client proves its arrival by speaking of it.
+            log.error("turn %s went out and is not marked as delivered: %s", self.id, error)
+        finally:
+            await self._ended(self, True)
 
     async def withdraw(self) -> None:
         """`OpenTurn.withdraw`."""
@@ -108,7 +116,7 @@ class Opened:
                 await self._timeline.withdraw([record.id for record in self.records])
         finally:
             for choice in self.choices:
-                choice.session.undo()
+                await asyncio.to_thread(choice.session.undo)
             self._counts.withdrawn += len(self.choices)
             await self._ended(self, False)
 
