@@ -11,7 +11,7 @@ from pathlib import Path
 from macaron.hcp.document import load_hcp
 from macaron.mindforge.stores import pair_store, tracking
 from macaron.mint.revision import identity_adapters
-from macaron.pair import Pair, base_digest
+from macaron.pair import Pair, adapter_path, base_digest
 from macaron.profile import load_profile
 from macaron.registry.tracking import Tracking
 from macaron.settings import Settings, load_settings
@@ -37,7 +37,12 @@ class Deployed:
 
 
 def deploy(
-    folder: Path, pairs: int = 2, base: Path | None = None, noise: float = NOISE, **memory: int
+    folder: Path,
+    pairs: int = 2,
+    base: Path | None = None,
+    noise: float = NOISE,
+    trained: Path | None = None,
+    **memory: int,
 ) -> Deployed:
     """Makes the project; its first pair is the champion.
 
@@ -46,6 +51,7 @@ def deploy(
         pairs: how many there are.
         base: the model; the shipped nano by default.
         noise: of the adapters.
+        trained: folder of a pair whose adapters the pairs have instead.
         memory: fields of the HCP's memory section.
     """
     for part in PARTS:
@@ -61,7 +67,8 @@ def deploy(
     if memory:
         hcp.write_text(_with_memory(hcp.read_text(), memory))
     made = tuple(
-        _pair(settings, base, hcp, folder / "made" / str(n), n, noise) for n in range(pairs)
+        _pair(settings, base, hcp, trained or _made(settings, base, folder, n, noise))
+        for n in range(pairs)
     )
     registry = tracking(settings, settings.model_name)
     registry.prepare()
@@ -76,13 +83,20 @@ def _with_memory(text: str, memory: dict[str, int]) -> str:
     return text.replace('version = "1.0"', 'version = "1.1"') + f"\n[memory]\n{lines}\n"
 
 
-def _pair(settings: Settings, base: Path, hcp: Path, folder: Path, seed: int, noise: float) -> Pair:
-    keys = tuple(load_hcp(hcp).specialists)
+def _made(settings: Settings, base: Path, folder: Path, seed: int, noise: float) -> Path:
+    """Adapters of a seed, as in a pair's folder."""
+    keys = tuple(load_hcp(settings.path(settings.hcp)).specialists)
     lora = load_profile(settings.path("models/profiles/nano.toml")).lora
-    identity_adapters(base, lora, folder, keys, seed=seed)
+    made = folder / "made" / str(seed)
+    identity_adapters(base, lora, made / "adapters", keys, seed=seed)
     for n, key in enumerate(keys):
-        _disturb(folder / key / "adapter_model.safetensors", 100 * seed + n, noise)
-    adapters = {key: folder / key for key in keys}
+        _disturb(adapter_path(made, key) / "adapter_model.safetensors", 100 * seed + n, noise)
+    return made
+
+
+def _pair(settings: Settings, base: Path, hcp: Path, source: Path) -> Pair:
+    keys = load_hcp(hcp).specialists
+    adapters = {key: adapter_path(source, key) for key in keys}
     return pair_store(settings).create(base_digest(base), adapters, hcp, None, 0)
 
 

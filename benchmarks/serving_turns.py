@@ -1,6 +1,8 @@
 """Whole turns over the service, in one process: what of a turn goes to routing and summaries.
 
-The project, its pair and its timeline are real; there is no HTTP between. Every session talks to
+The project, its pair and its timeline are real; there is no HTTP between. The adapters are those of
+this project's champion where it has one (`macaron improve` makes it), so that turns are routed and
+answered as users meet them; else untrained ones, whose answers are shorter. Every session talks to
 several specialists, and answers longer than the small summary budget are summed up, so that both
 hops are paid for. Between two turns a user pauses, for a tenth of what reading takes people;
 without a pause, a turn that goes to another specialist has to wait for the summary of the one
@@ -16,14 +18,17 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from benchmarks._deployed import deploy
+from benchmarks._deployed import HOUSE, deploy
 from benchmarks._report import metric
+from macaron.cli.project import holder, versions
 from macaron.environments import environment
+from macaron.mindforge.stores import pair_store
 from macaron.serve.opening import Opening, local_engine, open_service
 from macaron.serve.records import TurnRecord
 from macaron.serve.service import Limits, MolService
 from macaron.serve.sql.timeline import open_timeline
 from macaron.serve.turns import TurnRequest
+from macaron.settings import load_settings
 
 FAMILIES = ("chat", "agent", "coding", "genui")
 SUMMARY_TOKENS = 12
@@ -67,6 +72,13 @@ def share(records: Sequence[TurnRecord], *hops: str) -> float:
     """Time in these hops over the time of whole turns."""
     timings = [record.timings_ms for record in records]
     return sum(t[hop] for t in timings for hop in hops) / sum(t["turn"] for t in timings)
+
+
+def champion() -> Path | None:
+    """Folder of this project's champion; None where no cycle ever ran."""
+    settings = load_settings(HOUSE)
+    found = holder(versions(settings), "champion")
+    return pair_store(settings).folder(found.pair_id) if found else None
 
 
 async def measure_turns(sizes: Sequence[int], turns: int) -> bool:
