@@ -144,7 +144,8 @@ def generalisation(made: Setting, per: int, count: int, folder: Path) -> Expansi
     """A whole expansion, judged on unseen tasks."""
     tasks = practice(per, made.seed + 1000)
     known = [task for own in tasks.values() for task in own]
-    unseen = unseen_tasks(ENVIRONMENTS, known, count, made.seed)
+    environments = {key: [name] for key, name in ENVIRONMENTS.items()}
+    unseen = unseen_tasks(environments, known, count, made.seed)
     batches = Batches(folder / "whole", player_of(made.runtime, 128), made.seed)
     expansion = expand(made, tasks, unseen, batches)
     write(expansion, folder)
@@ -170,12 +171,37 @@ def report(name: str, expansion: Expansion) -> None:
     metric(f"{name}_unseen_largest_p", max((r.p for r in accepted), default=1.0), "", "<=", 0.05)
 
 
+def measure_coverage(options: argparse.Namespace, config: ExpandConfig, folder: Path) -> None:
+    """Search against sweeps, a failure set a seed."""
+    ratios = []
+    for seed in range(options.seed, options.seed + options.seeds):
+        made = setting(config, seed, worn())
+        at = folder / f"coverage-{seed}"
+        covered, best, wide = coverage(made, options.tasks, options.each, at)
+        ratios.append(covered / max(1, best))
+        metric(f"coverage_seed{seed}_search", covered, "tasks")
+        metric(f"coverage_seed{seed}_best_single_field", best, "tasks")
+        metric(f"coverage_seed{seed}_all_fields_widened", wide, "tasks")
+    metric("coverage_ratio_least", min(ratios), "x", ">=", 3)
+
+
+def measure_unseen(options: argparse.Namespace, config: ExpandConfig, folder: Path) -> None:
+    """Whole expansions of the worn and of the shipped harness."""
+    shipped = load_hcp(HOUSE / "contracts/hcp/nano.toml")
+    for name, hcp in (("worn", worn()), ("shipped", shipped)):
+        made = setting(config, options.seed, hcp)
+        report(name, generalisation(made, config.practice, config.unseen, folder / name))
+
+
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small, one seed: about a minute")
+    parser.add_argument("--quick", action="store_true", help="small: a minute of processor time")
+    parser.add_argument("--part", choices=("all", "coverage", "unseen"), default="all")
     parser.add_argument("--tasks", type=int, default=40, help="failures a family")
     parser.add_argument("--each", type=int, default=8, help="attempts a failure")
+    parser.add_argument("--practice", type=int, default=64, help="tasks a family")
+    parser.add_argument("--unseen", type=int, default=200, help="tasks a family")
     parser.add_argument("--seeds", type=int, default=3, help="repetitions of the coverage")
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
     options = parser.parse_args()
@@ -183,25 +209,16 @@ def main() -> None:
 
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    quick = options.quick
-    per, each = (12, 6) if quick else (options.tasks, options.each)
-    config = ExpandConfig(attempts=each * 4 * per, practice=3 * per)
+    if options.quick:
+        small = {"tasks": 12, "each": 6, "seeds": 1, "practice": 24, "unseen": 60}
+        vars(options).update(small)
+    attempts = options.each * 4 * options.tasks
+    config = ExpandConfig(attempts=attempts, practice=options.practice, unseen=options.unseen)
     with tempfile.TemporaryDirectory() as name:
-        folder, ratios = Path(name), []
-        for seed in range(options.seed, options.seed + (1 if quick else options.seeds)):
-            made = setting(config, seed, worn())
-            covered, best, wide = coverage(made, per, each, folder / f"coverage-{seed}")
-            ratios.append(covered / max(1, best))
-            metric(f"coverage_seed{seed}_search", covered, "tasks")
-            metric(f"coverage_seed{seed}_best_single_field", best, "tasks")
-            metric(f"coverage_seed{seed}_all_fields_widened", wide, "tasks")
-        metric("coverage_ratio_least", min(ratios), "x", ">=", 3)
-        unseen = 60 if quick else 200
-        made = setting(config, options.seed, worn())
-        report("worn", generalisation(made, 24 if quick else 64, unseen, folder / "worn"))
-        if not quick:
-            shipped = setting(config, options.seed, load_hcp(HOUSE / "contracts/hcp/nano.toml"))
-            report("shipped", generalisation(shipped, 64, unseen, folder / "shipped"))
+        if options.part != "unseen":
+            measure_coverage(options, config, Path(name))
+        if options.part != "coverage":
+            measure_unseen(options, config, Path(name))
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ How = Literal[
     "hidden-tool",
     "lost",
     "widened",
+    "found",
     "beyond",
 ]
 """
@@ -38,7 +39,8 @@ How = Literal[
   holds a stop text, a hook acted on it. `lost`: for another reason.
 - `hidden-tool`: the task's world has tools that the specialist may not call.
 - `widened`: the reference got through, and the model itself passed under the widened harness.
-- `beyond`: it did not.
+- `found`: it did not there, but under another harness of the search.
+- `beyond`: under none that was tried.
 """
 
 

@@ -49,29 +49,34 @@ def _winners(setting: Setting, found: Found, practice: Tasks, batches: Batches) 
 
 
 def unseen_tasks(
-    environments: Mapping[str, str], known: Sequence[Task], count: int, seed: int
+    environments: Mapping[str, Sequence[str]], known: Sequence[Task], count: int, seed: int
 ) -> dict[str, list[Task]]:
     """Fresh train tasks whose prompts are not among the known ones.
 
     Args:
-        environments: specialist -> environment.
+        environments: specialist -> its environments, which share the count.
         known: the bank and the practice.
-        count: a specialist; fewer where the environment has no more prompts.
+        count: a specialist; fewer where its environments have no more prompts.
         seed: of the search; no bank and no sealed item is drawn with what is made of it.
     """
     seen = {_prompt(task) for task in known}
     found: dict[str, list[Task]] = {}
-    for key, name in environments.items():
-        rng, made = random.Random(derive(seed, "unseen", name)), environment(name)
-        fresh: dict[str, Task] = {}
-        for _ in range(50 * count):
-            if len(fresh) == count:
-                break
-            task = made.sample(rng, "train")
-            if _prompt(task) not in seen:
-                fresh.setdefault(_prompt(task), task)
-        found[key] = list(fresh.values())
+    for key, names in environments.items():
+        share = -(-count // max(1, len(names)))
+        found[key] = [task for name in names for task in _fresh(name, seen, share, seed)][:count]
     return found
+
+
+def _fresh(name: str, seen: set[str], count: int, seed: int) -> list[Task]:
+    rng, made = random.Random(derive(seed, "unseen", name)), environment(name)
+    fresh: dict[str, Task] = {}
+    for _ in range(50 * count):
+        if len(fresh) == count:
+            break
+        task = made.sample(rng, "train")
+        if _prompt(task) not in seen:
+            fresh.setdefault(_prompt(task), task)
+    return list(fresh.values())
 
 
 def _prompt(task: Task) -> str:

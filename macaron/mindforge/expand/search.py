@@ -6,7 +6,7 @@ Everything random comes from one seed, and every attempt goes through the produc
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from macaron.contract.document import Contract
@@ -94,7 +94,18 @@ class Search:
             self._seed(key)
         while not found.stopped:
             found.stopped = self._round()
+        self._correct()
         return found
+
+    def _correct(self) -> None:
+        """What some harness passed in the end is no longer the model's."""
+        causes = self._found.attributions
+        for task, name in self._found.covered.items():
+            if causes[task].cause == "model":
+                evidence = {**causes[task].evidence, "candidate": name}
+                causes[task] = replace(
+                    causes[task], cause="harness", how=("found",), evidence=evidence
+                )
 
     @property
     def _spent(self) -> int:
