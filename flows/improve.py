@@ -14,6 +14,7 @@ from tasks.begin import begin
 from tasks.collect import collect
 from tasks.curate import curate
 from tasks.evaluate import evaluate
+from tasks.expand import expand
 from tasks.failure import record_failure
 from tasks.judge import judge
 from tasks.promote import promote
@@ -34,7 +35,8 @@ def improve(options: Options = Options()) -> dict[str, str]:  # noqa: B008
         cycle = begin(options)
         collected = collect(cycle)
         good = validate(cycle, collected)
-        job = curate(cycle, good)
+        expanded = expand(cycle)
+        job = curate(cycle, good, expanded)
         trained = train(cycle, job)
         evaluated = evaluate(cycle, trained)
         verdict = judge(cycle, trained, evaluated)

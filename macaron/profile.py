@@ -52,6 +52,22 @@ class GrpoConfig(Section):
     zero_stage: int = Field(0, ge=0, le=2, description="DeepSpeed ZeRO, over the LoRA's optimizer")
 
 
+class ExpandConfig(Section):
+    """The search for a better harness while the model is frozen."""
+
+    attempts: int = Field(0, ge=0, description="of the search; 0 leaves the step out")
+    practice: int = Field(64, gt=0, description="bank tasks a specialist: failures and finals")
+    unseen: int = Field(128, gt=0, description="fresh tasks a specialist that judge a winner")
+    tries: int = Field(4, gt=0, description="under the widened harness, a failure")
+    batch: int = Field(64, gt=0, description="attempts between two looks at what they showed")
+    min_gain: float = Field(
+        0.02, ge=0, le=1, description="the search ends when an attempt is expected to cover less"
+    )
+    population: int = Field(16, gt=0, description="candidates a specialist")
+    finalists: int = Field(4, gt=1, description="candidates of the finals, a specialist")
+    reflections: int = Field(2, ge=0, description="edits asked of the model, a specialist")
+
+
 class Profile(Section):
     """Everything that differs between a laptop and a cluster."""
 
@@ -59,6 +75,9 @@ class Profile(Section):
     base: str = Field(description="folder of the base model, relative to the project")
     lora: LoraConfig = Field(description="the shape of every adapter")
     grpo: GrpoConfig = Field(description="one specialist's reinforcement learning")
+    expand: ExpandConfig = Field(
+        ExpandConfig(), description="the search for a better harness, before the training"
+    )
     rollouts: int = Field(gt=0, description="champion's on-policy rollouts an environment, a night")
     sample_batch: int = Field(gt=0, description="responses sampled at once by one worker")
     dtype: Literal["float32", "bfloat16"] = Field(

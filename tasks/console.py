@@ -16,6 +16,7 @@ STEPS = {
     "begin": 8.0,
     "collect": 12.0,
     "validate": 8.0,
+    "expand": 0.1,
     "curate": 2.0,
     "train": 75.0,
     "evaluate": 25.0,

@@ -25,32 +25,43 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def curate(cycle: Cycle, good: "pa.Table") -> Artifact:
-    """The folder with the training job; the facts are the selection's report."""
+def curate(cycle: Cycle, good: "pa.Table", harness: Path | None = None) -> Artifact:
+    """The folder with the training job; the facts are the selection's report.
+
+    Args:
+        cycle: the running cycle.
+        good: validated experience.
+        harness: file of the HCP to train under; the champion's own by default.
+    """
     settings = cycle.settings()
     folder = cycle.dir / "training"
     champion = settings.pairs / cycle.inputs.champion
     bank = load_bank(settings.path(BANK))
-    selection = select(good, _verify_json, hcp=cycle.inputs.hcp_digest)
-    hcp = load_hcp(champion / HCP_FILE)
+    file = harness or champion / HCP_FILE
+    hcp = load_hcp(file)
+    selection = select(good, _verify_json, hcp=hcp.digest)
     specialists = tuple(
         _specialist(cycle, folder, key, bank, selection, champion) for key in hcp.specialists
     )
-    write_job(_job(cycle, folder, champion, specialists), folder / "job.json")
+    write_job(_job(cycle, folder, file, specialists), folder / "job.json")
     report = write_json(folder / "selection.json", selection.report)
     return Artifact.of(folder / "job.json", selection=str(report), **selection.report)
 
 
 def _job(
-    cycle: Cycle, folder: Path, champion: Path, specialists: tuple[SpecialistJob, ...]
+    cycle: Cycle, folder: Path, harness: Path, specialists: tuple[SpecialistJob, ...]
 ) -> TrainingJob:
     settings, profile = cycle.settings(), cycle.inputs.profile
+    digest = load_hcp(harness).digest
+    # Under a harness of this night, all turns were made under another one, the champion's: their
+    # texts count, and validation has refused what the contract does not want.
+    rewritten = digest != cycle.inputs.hcp_digest
     return TrainingJob(
         base=cycle.inputs.base,
         base_digest=cycle.inputs.base_digest,
-        hcp=str(champion / HCP_FILE),
-        hcp_digest=cycle.inputs.hcp_digest,
-        other_hcp=cycle.contract().experience.other_hcp,
+        hcp=str(harness),
+        hcp_digest=digest,
+        other_hcp="accept" if rewritten else cycle.contract().experience.other_hcp,
         out=str(folder / "out"),
         seed=cycle.seed("train"),
         lora=profile.lora,

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from macaron.files import atomic_path, read_json, write_atomic
+from macaron.hcp.document import load_hcp
 from macaron.mindforge.artifact import Artifact
 from macaron.mindforge.cycle import Cycle, now
+from macaron.mindforge.expand.page import section
 from macaron.mindforge.stores import tracking
 from macaron.pair import HCP_FILE
 
@@ -142,7 +144,7 @@ def publish(night: Night, report: Path) -> None:
     cycle = night.cycle
     registry = tracking(cycle.settings(), cycle.inputs.model_name)
     run = night.record.facts["run"]
-    hcp = cycle.settings().pairs / cycle.inputs.champion / HCP_FILE
+    hcp = _harness(night)
     documents = [report, report.with_name("suites.png"), Path(night.verdict.path)]
     registry.log_files(run, [*documents, Path(cycle.inputs.contract), hcp])
     for key in night.trained.facts["summaries"]:
@@ -160,6 +162,7 @@ def page(night: Night) -> str:
         "![Success by suite](suites.png)",
         "## Why\n\n" + "\n".join(f"- {reason}" for reason in judged["reasons"]),
         "## What was learned from\n\n" + _experience(night),
+        "## What another harness makes of it\n\n" + _expansion(night),
         "## What it did\n\n" + _selection(night.job.facts),
         "## Training\n\n" + _training(night.trained.facts["summaries"]),
         "## Lineage\n\n"
@@ -169,6 +172,7 @@ def page(night: Night) -> str:
                 ("base", inputs.base_digest),
                 ("contract", f"{judged['contract']} {judged['contract_digest']}"),
                 ("HCP", inputs.hcp_digest),
+                ("challenger's HCP", load_hcp(_harness(night)).digest),
                 ("champion before", inputs.champion),
                 ("challenger", night.trained.facts["challenger"]),
                 ("record", f"{night.tag} at {night.record.facts['commit']}"),
@@ -180,6 +184,15 @@ def page(night: Night) -> str:
         + _table(("step", "seconds"), [(n, f"{s:.1f}") for n, s in night.seconds.items()]),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _harness(night: Night) -> Path:
+    challenger = str(night.trained.facts["challenger"])
+    return night.cycle.settings().pairs / challenger / HCP_FILE
+
+
+def _expansion(night: Night) -> str:
+    return section(read_json(night.cycle.dir / "expansion" / "expansion.json"))
 
 
 def _experience(night: Night) -> str:

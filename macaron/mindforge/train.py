@@ -47,7 +47,7 @@ def train(cycle: Cycle, job: Artifact, show: Show) -> Artifact:
     challenger = store.create(
         cycle.inputs.base_digest,
         {key: result.adapter for key, result in results.items()},
-        settings.pairs / champion.id / HCP_FILE,
+        Path(work.hcp),
         parent=champion.id,
         generation=champion.generation + 1,
         tools=_helpers(cycle),
