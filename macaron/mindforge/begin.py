@@ -5,6 +5,7 @@ import tempfile
 from pathlib import Path
 
 from macaron.contract.document import load_contract
+from macaron.environments.watch import MEMORY, used, watch_all
 from macaron.errors import ConfigError, DigestError, StorageError
 from macaron.files import digest_file
 from macaron.harness.sandbox import demand_level
@@ -32,7 +33,8 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
 
     Raises:
         ConfigError: a document or the base cannot be used, the champion has another base, or
-            another HCP than the one that was asked for, or isolation is demanded that is not here.
+            another HCP than the one that was asked for, isolation is demanded that is not here, or
+            a verifier pays for a cheap attack.
         RegistryError: the project has no commit to record pairs on.
         StorageError: too little disk is free.
     """
@@ -43,6 +45,7 @@ def begin(settings: Settings, options: Options, run: str) -> Cycle:
     demand_level(profile.sandbox, f"{profile_file}: sandbox")
     base = check_base(settings.path(options.base or profile.base))
     contract = settings.path(options.contract or settings.contract)
+    watch_all(used(load_contract(contract)), settings.state / MEMORY)
     # Once there is a champion, its own HCP counts; that of the settings was for the first pair.
     asked = settings.path(options.hcp) if options.hcp else None
     if asked:

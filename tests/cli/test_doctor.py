@@ -32,6 +32,7 @@ def test_a_whole_project_is_well(macaron: Command, root: Path) -> None:
     assert names == [
         "python", "compiler", "git", "settings", "profile", "base", "contract", "harness",
         "disk", "memory", "torch", "mlflow", "dvc", "prefect", "sandbox", "cycle", "telemetry",
+        "verifiers",
     ]  # fmt: skip
     assert not (root / ".macaron").exists(), "looking makes nothing"
 

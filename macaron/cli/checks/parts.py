@@ -26,6 +26,7 @@ def checks(settings: Settings) -> Iterator[Check]:
     environment = cycle_environment(settings.state)
     wrong = [name for name, value in TELEMETRY.items() if environment[name] != value]
     yield fail("telemetry", f"on: {wrong}") if wrong else ok("telemetry", "off in every cycle")
+    yield from guarded("verifiers", lambda: _verifiers(settings))
 
 
 def _mlflow(settings: Settings) -> Check:
@@ -114,6 +115,16 @@ def _sandbox(settings: Settings) -> Check:
     if shell.printed != "42\n":
         return warn("sandbox", f"{fact}; no shell in sessions: {shell.error}", "install /bin/sh")
     return ok("sandbox", f"{fact}; sessions have files and a shell")
+
+
+def _verifiers(settings: Settings) -> Check:
+    """Attacks those that a cycle pays by, but for what a cycle found sound."""
+    from macaron.contract.document import load_contract
+    from macaron.environments.watch import MEMORY, used, watch_all
+
+    names = used(load_contract(settings.path(settings.contract)))
+    watch_all(names, settings.state / MEMORY, remember=False)
+    return ok("verifiers", f"none of {len(names)} pays for a cheap attack")
 
 
 def _lock(settings: Settings) -> Check:
