@@ -14,6 +14,7 @@ from macaron.environments.agent import Agent
 from macaron.environments.base import Environment, Score, Task, WorldEnvironment
 from macaron.environments.chat import Chat
 from macaron.environments.coding import Coding
+from macaron.environments.families import FAMILIES
 from macaron.environments.genui import GenUI
 from macaron.environments.harbor import load_harbor
 from macaron.environments.offers import Offers
@@ -65,13 +66,19 @@ def worlds() -> dict[str, WorldEnvironment]:
     return {made.name: made for made in shipped}
 
 
+@cache
+def families() -> dict[str, Environment]:
+    """Name -> shipped family beyond the first; the problem bank takes none of them by itself."""
+    return {made.name: made for made in (family() for family in FAMILIES)}
+
+
 def environment(name: str) -> Environment:
     """The environment of that name.
 
     Raises:
         ConfigError: there is none, or what it names cannot be loaded.
     """
-    known = {**worlds(), **environments()}
+    known = {**worlds(), **families(), **environments()}
     if name in known:
         return known[name]
     kind, colon, rest = name.partition(":")
