@@ -1,6 +1,6 @@
 """What the shipped nano base can do in the further families, which it was never trained for.
 
-    python -m benchmarks.families [--tasks 40] [--samples 4] [--seed 0]
+    python -m benchmarks.families [--quick] [--tasks 40] [--samples 4] [--seed 0]
 
 Sealed tasks, under each family's own harness document: greedy success, and over `samples` tries a
 task at temperature 1 the share of right ones and of tasks with at least one. Success is a reward of
@@ -56,15 +56,17 @@ def measure(engine: Engine, made: Environment, n: int, samples: int, seed: int) 
 def main() -> None:
     """Every family."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="few tasks and tries")
     parser.add_argument("--tasks", type=int, default=40)
     parser.add_argument("--samples", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     from macaron.engines.local import load_local
 
+    tasks, samples = (12, 2) if options.quick else (options.tasks, options.samples)
     engine = load_local(NANO, {})
     for made in families().values():
-        measure(engine, made, options.tasks, options.samples, options.seed)
+        measure(engine, made, tasks, samples, options.seed)
 
 
 if __name__ == "__main__":
