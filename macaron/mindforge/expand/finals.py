@@ -30,6 +30,9 @@ class Row:
     specialist: str
     candidate: str
     n: int
+    gains: int
+    """Tasks that only the new harness passes."""
+    losses: int
     old: float
     new: float
     difference: float
@@ -139,6 +142,8 @@ def _row(setting: Setting, winner: Candidate, counts: PairedCounts, p: float) ->
         specialist=winner.specialist,
         candidate=winner.id,
         n=counts.n,
+        gains=counts.gains,
+        losses=counts.losses,
         old=counts.champion_rate,
         new=counts.challenger_rate,
         difference=counts.difference,
