@@ -43,6 +43,7 @@ def test_a_client_that_leaves_while_the_turn_begins_leaves_nothing(server: Runni
     assert server.service.log == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_reads_slowly_gets_all(server: Running, stream: bool) -> None:
     client = raw.connect(server.port, buffer=4096)
